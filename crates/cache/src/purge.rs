@@ -7,6 +7,7 @@
 //!
 //! Times are in nanoseconds since 1970 and never go back: a purge is later than all before it, whatever the clock says.
 
+mod deliveries;
 mod file;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
@@ -15,6 +16,7 @@ mod pattern;
 mod target;
 mod undelivered;
 
+pub use deliveries::{Deliveries, Delivery, DeliveryLimits};
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use fuzz::fuzz_purges;
 pub use list::{PurgeLimits, Purges};

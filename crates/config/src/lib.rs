@@ -45,6 +45,7 @@ pub use model::{
 };
 pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
+pub use sources::{read_file, read_files};
 pub use units::time;
 pub use users::User;
 pub use variables::Environment;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::limits::{CONFIG_FILE_BYTES, INCLUDED_BYTES, INCLUDED_FILES};
-use crate::section::{Position, Section, Text, Texts, position};
+use crate::section::{Position, Section, Texts, position};
 use crate::syntax;
 use crate::units::Size;
 use crate::variables::{Environment, Expansion};
@@ -120,6 +120,7 @@ fn parse<R: DeserializeOwned + Section>(
 fn find(list: &Texts, file: &Path) -> Result<Vec<(String, PathBuf)>, Fault> {
     let mut known: Vec<(u64, u64)> =
         fs::metadata(file).map(|found| (found.dev(), found.ino())).into_iter().collect();
+    let from = file.parent().unwrap_or_else(|| Path::new(""));
     let (mut found, mut bytes) = (Vec::new(), 0);
     for pattern in &list.value {
         let fault = |what: String, instead: &str| {
@@ -127,7 +128,7 @@ fn find(list: &Texts, file: &Path) -> Result<Vec<(String, PathBuf)>, Fault> {
             let what = format!("include: {what}");
             Fault { file: file.to_owned(), line, column, what, instead: instead.to_owned() }
         };
-        for path in matching(pattern, file).map_err(|(what, instead)| fault(what, instead))? {
+        for path in matching(&pattern.value, from).map_err(|(what, instead)| fault(what, instead))? {
             let shown = path.display();
             let text =
                 read_included(&path).map_err(|(what, instead)| fault(format!("{shown}: {what}"), instead))?;
@@ -156,22 +157,20 @@ fn find(list: &Texts, file: &Path) -> Result<Vec<(String, PathBuf)>, Fault> {
 
 /// The files of one pattern, sorted. A pattern with a `*` in its last part may match none; hidden files match only a
 /// pattern that begins with a dot.
-fn matching(pattern: &Text, file: &Path) -> Result<Vec<PathBuf>, (String, &'static str)> {
+fn matching(pattern: &str, from: &Path) -> Result<Vec<PathBuf>, (String, &'static str)> {
     const INSTEAD: &str = "write the path of a file, or a pattern such as conf.d/*.yaml";
-    let from = file.parent().unwrap_or_else(|| Path::new(""));
-    let (directory, name) =
-        pattern.value.rsplit_once('/').map_or((".", pattern.value.as_str()), |(before, name)| {
-            (if before.is_empty() { "/" } else { before }, name)
-        });
+    let (directory, name) = pattern
+        .rsplit_once('/')
+        .map_or((".", pattern), |(before, name)| (if before.is_empty() { "/" } else { before }, name));
     if directory.contains('*') {
-        return Err((format!("`{}` has a `*` in the name of a directory", pattern.value), INSTEAD));
+        return Err((format!("`{}` has a `*` in the name of a directory", pattern), INSTEAD));
     }
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     if !name.contains('*') {
         if name.is_empty() {
-            return Err((format!("`{}` is a directory", pattern.value), INSTEAD));
+            return Err((format!("`{}` is a directory", pattern), INSTEAD));
         }
-        return Ok(vec![absolute(from.join(&pattern.value))]);
+        return Ok(vec![absolute(from.join(pattern))]);
     }
     let directory = absolute(from.join(directory));
     let unreadable =
@@ -184,7 +183,7 @@ fn matching(pattern: &Text, file: &Path) -> Result<Vec<PathBuf>, (String, &'stat
             .is_some_and(|entry| matches(name, entry) && (name.starts_with('.') || !entry.starts_with('.')));
         names.extend(matched.then_some(entry));
         if names.len() > INCLUDED_FILES {
-            let what = format!("`{}` matches more than {INCLUDED_FILES} files", pattern.value);
+            let what = format!("`{}` matches more than {INCLUDED_FILES} files", pattern);
             return Err((what, "write several sites into one file"));
         }
     }
@@ -212,6 +211,26 @@ fn read_included(path: &Path) -> Result<String, (String, &'static str)> {
         return Err(("this is not a regular file".to_owned(), INSTEAD));
     }
     read(path).map_err(|(what, instead)| (what, if instead.ends_with("-c") { INSTEAD } else { instead }))
+}
+
+/// The text of a file as large as a configuration may be.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn read_file(path: &Path) -> Result<String, String> {
+    read(path).map_err(|(what, _)| what)
+}
+
+/// The files of a path or of a pattern with `*` in its last part, sorted, with their texts. Relative ones start at `from`.
+///
+/// # Errors
+/// Why one cannot be read.
+pub fn read_files(pattern: &str, from: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let read_one = |path: PathBuf| match read_included(&path) {
+        Ok(text) => Ok((path, text)),
+        Err((what, _)) => Err(format!("{}: {what}", path.display())),
+    };
+    matching(pattern, from).map_err(|(what, _)| what)?.into_iter().map(read_one).collect()
 }
 
 /// The text of a file of a configuration; an error is the fault and its remedy.

@@ -200,7 +200,7 @@ impl Peers {
     /// Whether this node is the first, by name, of those that answer and have confirmed a purge.
     pub(crate) fn is_first_with(&self, purge: &MissedPurge) -> bool {
         let is_before = |peer: &Arc<Peer>| {
-            peer.name() < self.own_name() && peer.is_up() && !purge.nodes.contains(peer.name())
+            peer.name() < self.own_name() && peer.is_up() && !purge.missing.contains(peer.name())
         };
         !self.members.load().others().any(is_before)
     }

@@ -29,7 +29,7 @@ use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
-use crate::purges::{PurgeSink, PurgeStreamLimits, Purges};
+use crate::purges::{PurgeProgress, PurgeSink, PurgeStreamLimits, Purges};
 use crate::seal::Sealer;
 use crate::sessions::{FleetSessions, SealedSession, SessionWriter};
 use crate::shared_tickets::SharedTickets;
@@ -336,7 +336,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             state: state.clone(),
             instance,
             sink: OnceLock::new(),
-            progress: Mutex::default(),
+            progress: Mutex::new(PurgeProgress::new(&limits.purges)),
             writing: tokio::sync::Mutex::default(),
         }),
         tickets: Arc::new(SharedTickets {

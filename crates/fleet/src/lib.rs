@@ -31,6 +31,7 @@ mod look;
 mod message;
 mod nodes;
 mod outage;
+mod own_purges;
 mod position;
 mod purges;
 mod seal;

@@ -9,9 +9,8 @@
 //! A store that was started again may have read an older state from its disk: the stream is the same without its last
 //! entries. Each edge then writes those of its own purges again that are gone, and applies the last minutes once more.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand;
 use penstock_cache::purge::{PurgeOrder, PurgeTarget};
@@ -21,6 +20,7 @@ use redis::{Pipeline, Value};
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
 use crate::message::{Instance, Message};
+use crate::own_purges::{OwnPurges, keep};
 use crate::position::{EntryId, Epoch, Position, epoch_of};
 use crate::seal::{Purpose, Sealer, hex};
 use crate::state::StateDirectory;
@@ -63,7 +63,6 @@ pub(crate) struct Purges {
 }
 
 /// What was read and what has to be written.
-#[derive(Default)]
 pub(crate) struct PurgeProgress {
     position: Option<Position>,
     /// The process of the store whose stream was read, by its own name.
@@ -74,23 +73,11 @@ pub(crate) struct PurgeProgress {
     followed: u64,
     /// When that was last written down.
     saved: u64,
-    own: VecDeque<OwnPurge>,
-    /// The number of the next purge in `own`.
-    next: u64,
+    own: OwnPurges,
     /// Purges of other machines that were applied.
     pub(crate) applied: u64,
     /// How often everything was purged because purges were missed.
     pub(crate) missed: u64,
-}
-
-/// A purge of this machine's operators.
-struct OwnPurge {
-    number: u64,
-    message: Vec<u8>,
-    /// Seconds since 1970.
-    at: u64,
-    /// `None` until it is in the stream.
-    position: Option<Position>,
 }
 
 /// The file with the position.
@@ -133,6 +120,7 @@ struct Polled {
 impl Purges {
     /// Goes on where an earlier process stopped.
     pub(crate) fn restore(&self) {
+        self.progress().own.restore(&self.state);
         let Some(text) = self.state.read(FILE).and_then(|bytes| String::from_utf8(bytes).ok()) else {
             return;
         };
@@ -239,10 +227,7 @@ impl Purges {
 
     /// Has those purges of this edge written again that a store which was started again has lost.
     async fn requeue_lost(&self) -> Result<(), Fault> {
-        let known: Vec<(u64, EntryId)> = {
-            let progress = self.progress();
-            progress.own.iter().filter_map(|own| Some((own.number, own.position?.last))).collect()
-        };
+        let known = self.progress().own.written();
         if known.is_empty() {
             return Ok(());
         }
@@ -263,11 +248,17 @@ impl Purges {
                 gone.len()
             );
         }
-        let mut progress = self.progress();
-        for own in progress.own.iter_mut().filter(|own| gone.contains(&own.number)) {
-            own.position = None;
-        }
+        self.progress().own.note_lost(|number| gone.contains(&number));
+        self.keep_own();
         Ok(())
+    }
+
+    /// Keeps the purges that are not in the stream for the next process.
+    fn keep_own(&self) {
+        let kept = self.progress().own.kept();
+        if let Some(text) = kept {
+            keep(&self.state, &text);
+        }
     }
 
     /// Notes that the stream of this process of the store was read.
@@ -361,10 +352,9 @@ impl Purges {
         let is_due = progress.position != Some(position) || is_old;
         (progress.position, progress.followed) = (Some(position), now);
         if is_new_epoch {
-            progress.own.iter_mut().for_each(|own| own.position = None);
+            progress.own.note_lost(|_| true);
         }
-        let kept = self.limits.own_seconds;
-        progress.own.retain(|own| own.position.is_none() || own.at.saturating_add(kept) > now);
+        progress.own.forget_written(Duration::from_secs(self.limits.own_seconds), Instant::now());
         if is_due {
             progress.saved = now;
         }
@@ -377,30 +367,23 @@ impl Purges {
     /// Has every edge apply a purge that this one has applied. Returns its position in the stream; `None` if it waits
     /// here until the store answers.
     pub(crate) async fn publish(&self, order: &PurgeOrder) -> Option<Position> {
-        let message = Message { instance: self.instance, order: order.clone() }.encode();
-        let number =
-            self.progress().add_own(message, seconds(SystemTime::now()), &self.limits, self.instance);
+        let number = self.progress().own.add(order, Instant::now());
         self.write_own().await;
-        let progress = self.progress();
-        progress.own.iter().find(|own| own.number == number).and_then(|own| own.position)
+        self.progress().own.position_of(number)
     }
 
     /// Writes the purges that are not in the stream yet, in order.
     pub(crate) async fn write_own(&self) {
         let _one_at_a_time = self.writing.lock().await;
         loop {
-            let next = {
-                let progress = self.progress();
-                let waiting = progress.own.iter().find(|own| own.position.is_none());
-                waiting.map(|own| (own.number, own.message.clone()))
+            let Some((number, order)) = self.progress().own.next() else { break };
+            let Some(position) = self.write(&Message { instance: self.instance, order }.encode()).await
+            else {
+                break;
             };
-            let Some((number, message)) = next else { return };
-            let Some(position) = self.write(&message).await else { return };
-            let mut progress = self.progress();
-            if let Some(own) = progress.own.iter_mut().find(|own| own.number == number) {
-                own.position = Some(position);
-            }
+            self.progress().own.note_written(number, position);
         }
+        self.keep_own();
     }
 
     async fn write(&self, message: &[u8]) -> Option<Position> {
@@ -448,27 +431,22 @@ pub(crate) fn stream_entries(answer: &Value) -> Vec<(EntryId, Option<&[u8]>)> {
 }
 
 impl PurgeProgress {
-    /// Purges that wait until the store answers.
-    pub(crate) fn waiting(&self) -> usize {
-        self.own.iter().filter(|own| own.position.is_none()).count()
+    pub(crate) fn new(limits: &PurgeStreamLimits) -> Self {
+        Self {
+            position: None,
+            run: None,
+            is_restarted: false,
+            followed: 0,
+            saved: 0,
+            own: OwnPurges::new(limits.own, limits.purge_bytes),
+            applied: 0,
+            missed: 0,
+        }
     }
 
-    fn add_own(&mut self, message: Vec<u8>, at: u64, limits: &PurgeStreamLimits, instance: Instance) -> u64 {
-        let is_full = self.own.len() >= limits.own || message.len() > limits.purge_bytes;
-        // Those that are in the stream already need no place.
-        if is_full {
-            self.own.retain(|own| own.position.is_none());
-        }
-        let message = if self.own.len() >= limits.own || message.len() > limits.purge_bytes {
-            self.own.clear();
-            let order = PurgeOrder { target: PurgeTarget::Everything, soft: false };
-            Message { instance, order }.encode()
-        } else {
-            message
-        };
-        self.next += 1;
-        self.own.push_back(OwnPurge { number: self.next, message, at, position: None });
-        self.next
+    /// Purges that wait until the store answers.
+    pub(crate) fn waiting(&self) -> usize {
+        self.own.waiting()
     }
 }
 
@@ -569,28 +547,5 @@ mod tests {
         // It had persisted no purge yet.
         let polled = follow(Some(here), StreamFacts { oldest: None, ..older }, 600);
         assert_eq!((polled.position.last, polled.missed), (EntryId::BEGIN, false));
-    }
-
-    #[test]
-    fn purges_that_wait_for_the_store_are_bounded_and_none_is_lost() {
-        let limits = PurgeStreamLimits { entries: 9, batch: 9, purge_bytes: 64, own: 2, own_seconds: 600 };
-        let mut progress = PurgeProgress::default();
-        let add = |progress: &mut PurgeProgress, bytes| {
-            progress.add_own(vec![7; bytes], 0, &limits, [0; 16]);
-            let messages: Vec<bool> = progress.own.iter().map(|own| own.message[0] == 7).collect();
-            messages
-        };
-        assert_eq!(add(&mut progress, 1), [true]);
-        assert_eq!(add(&mut progress, 1), [true, true]);
-        // One of everything takes their place.
-        assert_eq!(add(&mut progress, 1), [false]);
-        let everything = Message::decode(&progress.own[0].message).unwrap().order;
-        assert_eq!(everything.target, PurgeTarget::Everything);
-        // What is in the stream gives its place up.
-        progress.own[0].position = Some(HERE);
-        assert_eq!(add(&mut progress, 1), [false, true]);
-        assert_eq!(add(&mut progress, 1), [true, true]);
-        assert_eq!(progress.waiting(), 2);
-        assert_eq!(add(&mut progress, 65), [false]);
     }
 }

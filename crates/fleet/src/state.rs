@@ -18,6 +18,11 @@ impl StateDirectory {
         Self { directory, file_bytes_max }
     }
 
+    /// Whether a file of so many bytes can be read again.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.file_bytes_max
+    }
+
     /// The contents of a file; `None` if it is missing, too large, or cannot be read, which is logged.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let path = self.directory.as_ref()?.join(name);

@@ -2,6 +2,7 @@
 
 mod cache;
 mod cluster;
+mod config;
 mod ech;
 mod load;
 mod sign;
@@ -18,6 +19,7 @@ use tracing_subscriber::filter::Targets;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
 pub(crate) use cluster::{ClusterArgs, ClusterCommand, LocateArgs, StatusArgs};
+pub(crate) use config::{ConfigArgs, ConfigCommand};
 pub(crate) use ech::{EchArgs, EchCommand};
 pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
@@ -105,6 +107,9 @@ pub(crate) enum Command {
 
     /// Check a configuration file: print each fault with its line and a remedy.
     Check(CheckArgs),
+
+    /// Translate a configuration of nginx.
+    Config(ConfigArgs),
 
     /// Examine this machine: kernel TLS, ciphers, sockets, limits, files, and commands that improve them.
     Doctor(DoctorArgs),

@@ -3,6 +3,7 @@
 pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod cluster;
+pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod ech;
 pub(crate) mod keyserver;

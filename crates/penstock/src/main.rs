@@ -50,6 +50,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
             commands::keyserver::run(&keyserver)
         }
         Command::Check(check) => commands::check::run(&check),
+        Command::Config(config) => commands::config::run(&config),
         Command::Doctor(doctor) => commands::doctor::run(&doctor),
         Command::Cache(cache) => commands::cache::run(&cache),
         Command::Cluster(cluster) => commands::cluster::run(&cluster),

@@ -9,13 +9,21 @@ use std::process::{Command, Output};
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Directories that the examples name: each becomes a directory of the test.
-const ROOTS: [&str; 5] = ["/etc/penstock", "/srv/video", "/var/log/penstock", "/run/penstock", "/mnt/"];
+const ROOTS: [&str; 7] = [
+    "/etc/penstock",
+    "/srv/video",
+    "/var/log/penstock",
+    "/var/log/nginx",
+    "/var/cache/nginx",
+    "/run/penstock",
+    "/mnt/",
+];
 
 /// The directory of memory tiers, which becomes one on tmpfs.
 const MEMORY: &str = "/dev/shm/penstock";
 
 /// Sizes of tiers that the file system of the test may not have.
-const SIZES: [&str; 3] = ["900GiB", "16GiB", "8GiB"];
+const SIZES: [&str; 4] = ["900GiB", "100GiB", "16GiB", "8GiB"];
 
 fn examples() -> Vec<PathBuf> {
     let entries = fs::read_dir(Path::new(REPOSITORY).join("examples")).expect("examples/ exists");

@@ -222,7 +222,7 @@ fn login(text: &str) -> Option<(Option<String>, Option<Secret>)> {
 }
 
 /// The parts of a URL behind its scheme.
-struct Parts {
+struct StoreAddress {
     host: String,
     port: u16,
     user: Option<String>,
@@ -231,7 +231,7 @@ struct Parts {
 }
 
 /// `[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]`
-fn parse(rest: &str) -> Option<Parts> {
+fn parse(rest: &str) -> Option<StoreAddress> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (before, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = login(before)?;
@@ -246,7 +246,7 @@ fn parse(rest: &str) -> Option<Parts> {
         None => host.to_owned(),
     };
     let database = if path.is_empty() { 0 } else { path.parse().ok()? };
-    Some(Parts { host, port, user, password, database })
+    Some(StoreAddress { host, port, user, password, database })
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
         }
         let is_member = |name: &str| peers.is_member(name);
         peers.missed.repeated(&missed, &missing, is_member, Clock::system().now());
-        for name in missed.nodes.iter().filter(|name| peers.is_member(name) && !missing.contains(name)) {
+        for name in missed.missing.iter().filter(|name| peers.is_member(name) && !missing.contains(name)) {
             tracing::info!("{name} has confirmed a purge that it had missed");
         }
         if let Err(error) = keep_missed(&store, &peers) {
@@ -139,7 +139,7 @@ pub fn repeat_missed_purges(store: &Arc<Store>, peers: &Arc<Peers>) {
     if let Err(error) = std::thread::Builder::new().name("purge-again".to_owned()).spawn(repeat) {
         tracing::error!("cannot start the thread that repeats missed purges, will retry: {error}");
         let (missed, peers) = claimed;
-        let missing: Vec<String> = missed.nodes.iter().cloned().collect();
+        let missing: Vec<String> = missed.missing.iter().cloned().collect();
         peers.missed.repeated(&missed, &missing, |_| true, Clock::system().now());
     }
 }

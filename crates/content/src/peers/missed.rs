@@ -1,34 +1,24 @@
 //! Purges that some nodes have not confirmed. They are repeated once these nodes answer, by the next process if need be.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_cache::purge::{Pattern, PurgeTarget, UndeliveredPurge};
+use penstock_cache::purge::{Deliveries, Delivery, DeliveryLimits, Pattern, UndeliveredPurge};
 use penstock_config::limits;
 use penstock_sys::lock::Unpoisoned;
 
 use crate::clock::Moment;
 
-/// A purge, and the nodes that have missed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MissedPurge {
-    pub(crate) pattern: Pattern,
-    pub(crate) soft: bool,
-    pub(crate) nodes: BTreeSet<String>,
-    /// When this node got to know it.
-    since: Instant,
-    /// Tells orders of the same purge apart: the later one has the greater number.
-    pub(crate) ordered: u64,
-    /// The node that repeats it, if that is another one. This node does so once that one is away.
-    taker: Option<String>,
-}
+/// A purge that nodes have missed. Its note is the node that repeats it, if that is another one; this node does so once that
+/// one is away.
+pub(crate) type MissedPurge = Delivery<Option<String>>;
 
 /// What another node tells with a purge: who has missed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingNodes {
-    /// See [`MissedPurge::ordered`].
+    /// See [`Delivery::ordered`].
     pub(crate) ordered: u64,
     /// The node that repeats it.
     pub(crate) taker: String,
@@ -37,7 +27,7 @@ pub(crate) struct MissingNodes {
     pub(crate) settled: bool,
 }
 
-/// The purges, oldest first. Bounded in number, bytes and time: too many become one purge of everything.
+/// The purges, oldest first, and when they are repeated. Bounded in number, bytes and time.
 #[derive(Debug, Default)]
 pub(crate) struct MissedPurges {
     list: Mutex<List>,
@@ -45,9 +35,9 @@ pub(crate) struct MissedPurges {
     count: AtomicUsize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct List {
-    purges: VecDeque<MissedPurge>,
+    purges: Deliveries<Option<String>>,
     /// Nodes that left the list of nodes, and when. They may come back with what they have.
     departed: BTreeMap<String, Instant>,
     /// Set while a purge is being repeated.
@@ -60,7 +50,22 @@ struct List {
     expected: Option<Instant>,
 }
 
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            purges: Deliveries::new(LIMITS),
+            departed: BTreeMap::new(),
+            is_repeating: false,
+            not_before: None,
+            pause: Duration::ZERO,
+            expected: None,
+        }
+    }
+}
+
 const KEPT: Duration = Duration::from_secs(limits::PEER_MISSED_SECONDS);
+const LIMITS: DeliveryLimits =
+    DeliveryLimits { purges: limits::PEER_MISSED_PURGES, bytes: limits::PEER_MISSED_PURGE_BYTES, kept: KEPT };
 /// How long the first of the nodes that know a purge may take to repeat it, before the others do so too.
 const EXPECTED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
@@ -78,35 +83,24 @@ impl MissedPurges {
         if self.count.load(Ordering::Acquire) == 0 {
             return 0;
         }
-        self.lock().purges.iter().filter(|purge| purge.nodes.contains(node)).count()
+        self.lock().purges.missing_of(node)
     }
 
     /// Notes a purge of this node that these nodes have missed. Nodes that have left the cluster have missed it too.
     pub(crate) fn add(&self, pattern: &Pattern, soft: bool, nodes: &[String], ordered: u64, now: Instant) {
         let mut list = self.lock();
         list.departed.retain(|_, since| now.saturating_duration_since(*since) < KEPT);
-        let mut nodes: BTreeSet<String> = nodes.iter().chain(list.departed.keys()).cloned().collect();
-        let mut ordered = ordered;
-        if let Some(place) = list.place(pattern, soft)
-            && let Some(known) = list.purges.remove(place)
-        {
-            nodes.extend(known.nodes);
-            ordered = ordered.max(known.ordered);
-        }
-        if !nodes.is_empty() {
-            let pattern = pattern.clone();
-            list.purges.push_back(MissedPurge { pattern, soft, nodes, since: now, ordered, taker: None });
-            list.bound(now);
-        }
+        let missing = nodes.iter().chain(list.departed.keys()).cloned().collect();
+        let pattern = pattern.clone();
+        list.purges.add(Delivery { pattern, soft, missing, since: now, ordered, note: None });
         self.count(&list);
     }
 
     /// The same while the purge is under way. One that is known from before is no younger for it.
     pub(crate) fn mark(&self, pattern: &Pattern, soft: bool, nodes: &[String], ordered: u64, now: Instant) {
         let mut list = self.lock();
-        let known = list.place(pattern, soft).and_then(|place| list.purges.get_mut(place));
-        if let Some(known) = known {
-            known.nodes.extend(nodes.iter().cloned());
+        if let Some(known) = list.purges.find(pattern, soft) {
+            known.missing.extend(nodes.iter().cloned());
             return;
         }
         drop(list);
@@ -125,14 +119,11 @@ impl MissedPurges {
         let MissingNodes { ordered, taker, nodes, settled } = told;
         let nodes: BTreeSet<String> = nodes.into_iter().filter(|node| is_other(node)).collect();
         let mut list = self.lock();
-        let place = list.place(pattern, soft);
-        let known = place.and_then(|place| list.purges.get_mut(place));
-        let is_changed = match known {
+        let is_changed = match list.purges.find(pattern, soft) {
             None if nodes.is_empty() || settled => false,
             None => {
-                let (pattern, taker) = (pattern.clone(), Some(taker));
-                list.purges.push_back(MissedPurge { pattern, soft, nodes, since: now, ordered, taker });
-                list.bound(now);
+                let (pattern, note) = (pattern.clone(), Some(taker));
+                list.purges.add(Delivery { pattern, soft, missing: nodes, since: now, ordered, note });
                 true
             }
             // An older order says nothing of the newer one.
@@ -140,14 +131,14 @@ impl MissedPurges {
             Some(known) => {
                 let before = known.clone();
                 if settled {
-                    known.nodes.retain(|node| !is_other(node));
+                    known.missing.retain(|node| !is_other(node));
                 }
-                known.nodes.extend(nodes);
+                known.missing.extend(nodes);
                 if known.ordered < ordered {
-                    (known.ordered, known.taker, known.since) = (ordered, Some(taker), now);
+                    (known.ordered, known.note, known.since) = (ordered, Some(taker), now);
                 }
                 let is_changed = *known != before;
-                list.purges.retain(|purge| !purge.nodes.is_empty());
+                list.purges.retain(|purge| !purge.missing.is_empty());
                 is_changed
             }
         };
@@ -158,44 +149,13 @@ impl MissedPurges {
     /// Adds purges that an earlier process could not deliver. Those that any node may have missed count for all `others`.
     pub(crate) fn restore(&self, undelivered: Vec<UndeliveredPurge>, others: &[String], now: Moment) {
         let mut list = self.lock();
-        for UndeliveredPurge { since, soft, pattern, servers } in undelivered.into_iter().rev() {
-            let mut nodes = servers;
-            if nodes.is_empty() {
-                nodes.extend(others.iter().cloned());
-            }
-            let age = now.1.duration_since(since).unwrap_or_default();
-            if age >= KEPT || nodes.is_empty() {
-                continue;
-            }
-            let since = now.0.checked_sub(age).unwrap_or(now.0);
-            let known = list.purges.iter_mut().find(|known| known.pattern == pattern && known.soft == soft);
-            match known {
-                Some(known) => known.nodes.extend(nodes),
-                None => {
-                    let ordered = nanoseconds(now.1.checked_sub(age).unwrap_or(now.1));
-                    let purge = MissedPurge { pattern, soft, nodes, since, ordered, taker: None };
-                    list.purges.push_front(purge);
-                }
-            }
-        }
-        list.bound(now.0);
+        list.purges.restore(undelivered, others, now);
         self.count(&list);
     }
 
     /// The purges for the next process.
     pub(crate) fn undelivered(&self, now: Moment) -> Vec<UndeliveredPurge> {
-        let since = |purge: &MissedPurge| {
-            let age = now.0.saturating_duration_since(purge.since);
-            now.1.checked_sub(age).unwrap_or(now.1)
-        };
-        let list = self.lock();
-        let undelivered = |purge: &MissedPurge| UndeliveredPurge {
-            since: since(purge),
-            soft: purge.soft,
-            pattern: purge.pattern.clone(),
-            servers: purge.nodes.clone(),
-        };
-        list.purges.iter().map(undelivered).collect()
+        self.lock().purges.undelivered(now)
     }
 
     /// The purges that a node has missed.
@@ -221,23 +181,22 @@ impl MissedPurges {
             return None;
         }
         let mut list = self.lock();
-        let kept = |purge: &MissedPurge| now.saturating_duration_since(purge.since) < KEPT;
-        list.purges.retain(kept);
+        list.purges.forget_old(now);
         self.count(&list);
         if list.is_repeating || list.not_before.is_some_and(|then| now < then) {
             return None;
         }
         let List { purges, expected, .. } = &mut *list;
-        let can_confirm = |purge: &&MissedPurge| purge.nodes.iter().any(|node| is_up(node));
+        let can_confirm = |purge: &&MissedPurge| purge.missing.iter().any(|node| is_up(node));
         let mut due = purges.iter().filter(can_confirm).peekable();
         if due.peek().is_none() {
             *expected = None;
             return None;
         }
         let waited = now.saturating_duration_since(*expected.get_or_insert(now));
-        let is_due = |purge: &&MissedPurge| match &purge.taker {
+        let is_due = |purge: &&MissedPurge| match &purge.note {
             None => true,
-            Some(taker) if is_up(taker) && !purge.nodes.contains(taker) => waited >= 3 * EXPECTED,
+            Some(taker) if is_up(taker) && !purge.missing.contains(taker) => waited >= 3 * EXPECTED,
             Some(_) => waited >= EXPECTED || is_first(purge),
         };
         let due = due.find(is_due).cloned()?;
@@ -257,16 +216,14 @@ impl MissedPurges {
         list.is_repeating = false;
         let mut progress = false;
         // One that was ordered again meanwhile may have been missed again.
-        if let Some(place) = list.place(&purge.pattern, purge.soft)
-            && let Some(known) = list.purges.get_mut(place).filter(|known| known.ordered <= purge.ordered)
+        if let Some(known) = list.purges.find(&purge.pattern, purge.soft)
+            && known.ordered <= purge.ordered
         {
-            let before = known.nodes.len();
-            known.nodes.retain(|node| missing.contains(node) || !is_member(node));
-            progress = known.nodes.len() < before;
-            known.nodes.extend(missing.iter().cloned());
-            if known.nodes.is_empty() {
-                list.purges.remove(place);
-            }
+            let before = known.missing.len();
+            known.missing.retain(|node| missing.contains(node) || !is_member(node));
+            progress = known.missing.len() < before;
+            known.missing.extend(missing.iter().cloned());
+            list.purges.retain(|purge| !purge.missing.is_empty());
         }
         list.pause = if progress { PAUSE } else { (2 * list.pause).clamp(PAUSE, PAUSE_MAX) };
         list.not_before = (!progress).then_some(now + list.pause);
@@ -303,27 +260,10 @@ impl MissedPurges {
     }
 }
 
-impl List {
-    fn place(&self, pattern: &Pattern, soft: bool) -> Option<usize> {
-        self.purges.iter().position(|known| known.pattern == *pattern && known.soft == soft)
-    }
-
-    fn bound(&mut self, now: Instant) {
-        let bytes: usize = self.purges.iter().map(|purge| purge.pattern.bytes()).sum();
-        if self.purges.len() <= limits::PEER_MISSED_PURGES && bytes <= limits::PEER_MISSED_PURGE_BYTES {
-            return;
-        }
-        let ordered = self.purges.iter().map(|purge| purge.ordered).max().unwrap_or_default();
-        let nodes = self.purges.drain(..).flat_map(|purge| purge.nodes).collect();
-        let pattern = Pattern { place: None, target: PurgeTarget::Everything };
-        // This node repeats it: the others have it in other words.
-        let everything = MissedPurge { pattern, soft: false, nodes, since: now, ordered, taker: None };
-        self.purges.push_back(everything);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use penstock_cache::purge::PurgeTarget;
+
     use super::*;
 
     fn tag(text: &str) -> Pattern {
@@ -466,7 +406,7 @@ mod tests {
             }
             let everything = missed.claim(|_| true, |_| true, now).unwrap();
             assert_eq!(everything.pattern.target, PurgeTarget::Everything);
-            assert!(!everything.soft && everything.nodes.len() == 2);
+            assert!(!everything.soft && everything.missing.len() == 2);
             assert!(missed.of("e1") <= 2);
         }
     }

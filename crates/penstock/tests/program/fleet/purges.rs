@@ -189,6 +189,23 @@ fn a_purge_without_the_store_reaches_the_others_when_it_is_back() {
 }
 
 #[test]
+fn a_purge_without_the_store_reaches_the_others_although_its_edge_starts_again() {
+    let Some(mut fleet) = Fleet::start() else { return };
+    let origin = counting();
+    let (mut one, other) = (Edge::start(&fleet, "a", &origin), Edge::start(&fleet, "b", &origin));
+    let there = other.get("/film");
+    fleet.store.kill();
+    until("the loss", || (one.count("penstock_fleet_up") == 0.0).then_some(()));
+    assert_eq!(one.purge("url=/film")["published"], false);
+    one.server.start_again(Signal::KILL);
+    assert_eq!(one.count("penstock_fleet_purges_waiting"), 1.0);
+    fleet.store.start_again();
+    until("the purge", || (other.count("penstock_fleet_purges_applied_total") == 1.0).then_some(()));
+    assert_ne!(other.get("/film"), there);
+    until("nothing to wait", || (one.count("penstock_fleet_purges_waiting") == 0.0).then_some(()));
+}
+
+#[test]
 fn an_edge_that_was_away_while_the_store_was_emptied_misses_no_purge_of_the_last_minutes() {
     let Some(mut fleet) = Fleet::start() else { return };
     let origin = counting();

@@ -108,7 +108,7 @@ fn a_successor_with_the_same_cache_answers_while_a_slow_download_finishes() {
     succession.get_small(&new, "/purged.mp4");
     assert_eq!(succession.asked_for("/purged.mp4"), 2, "a purge while it waited holds in the tiers");
     let list = std::fs::read_to_string(succession.disk.path().join("purges")).unwrap();
-    assert!(list.contains(" hard name * /purged.mp4\n"), "also after a loss of the memory tier: {list}");
+    assert!(list.contains(" hard url * /purged.mp4\n"), "also after a loss of the memory tier: {list}");
 }
 
 #[test]
