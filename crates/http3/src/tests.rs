@@ -70,8 +70,8 @@ impl Link {
     fn put(&mut self, datagram: &[u8]) {
         self.count += 1;
         match self.weather {
-            Weather::Loses(every) if self.count % every == 0 => {}
-            Weather::Reorders(every) if self.count % every == 0 && self.held.is_none() => {
+            Weather::Loses(every) if self.count.is_multiple_of(every) => {}
+            Weather::Reorders(every) if self.count.is_multiple_of(every) && self.held.is_none() => {
                 self.held = Some(datagram.to_vec());
             }
             _ => {

@@ -1,6 +1,6 @@
 //! Purges that this node missed while its process did not run.
 //!
-//! The other nodes repeat them some seconds after it is back (see [`super::purge_cluster`]). That is too late for its first
+//! The other nodes repeat them some seconds after it is back (see [`super::purge_cluster()`]). That is too late for its first
 //! clients, so a process that begins with objects of an earlier one asks all other nodes at its start, and holds these
 //! objects back until one pass over the nodes has brought an answer, or [`PATIENCE`] has passed.
 

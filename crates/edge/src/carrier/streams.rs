@@ -1,8 +1,8 @@
 //! The streams of a connection that carries many responses at once.
 //!
-//! The task of the connection owns an [`OpenStreams`]: each stream with what it has to send and what has come for it, and the
-//! [`Multiplexer`](super::Multiplexer) that sends. [`answer`] is the task of one stream: it answers the request as HTTP/1
-//! does, and leaves what it sends to the task of the connection.
+//! The task of the connection owns an [`OpenStreams`](open_streams::OpenStreams): each stream with what it has to send and what
+//! has come for it, and the [`Multiplexer`](super::Multiplexer) that sends. [`answer()`] is the task of one stream: it answers
+//! the request as HTTP/1 does, and leaves what it sends to the task of the connection.
 
 mod answer;
 mod body;

@@ -129,6 +129,17 @@ impl Http3 {
         is_taken
     }
 
+    /// Sends a head: the first one of a stream, or one behind an interim response.
+    fn send(&mut self, stream: u64, fields: &HeadFields<'_>, end: bool) -> HeadSent {
+        let has_interim = self.request(stream).is_some_and(|request| request.has_interim);
+        let connection = self.connection.get_mut();
+        if has_interim {
+            connection.send_later_head(stream, fields, end)
+        } else {
+            connection.send_head(stream, fields, end)
+        }
+    }
+
     fn use_up(&mut self, stream: u64, bytes: usize) {
         if let Some(request) = self.request(stream) {
             request.held = request.held.saturating_sub(bytes);
@@ -195,8 +206,10 @@ impl Multiplexer for Http3 {
         })
     }
 
-    fn put_continue(&mut self, stream: u64, _round: &mut Round<'_>) -> bool {
-        let sent = self.connection.get_mut().send_head(stream, &[(b":status", b"100")], false);
+    fn put_interim(&mut self, stream: u64, interim: &ResponseHead, _round: &mut Round<'_>) -> bool {
+        let mut status = itoa::Buffer::new();
+        let fields = fields_of(status.format(interim.status), interim.fields.iter());
+        let sent = self.send(stream, &fields, false);
         if let (HeadSent::Yes, Some(request)) = (sent, self.request(stream)) {
             request.has_interim = true;
         }
@@ -206,21 +219,13 @@ impl Multiplexer for Http3 {
     fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], _round: &mut Round<'_>) -> bool {
         let (mut status, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
         let ResponseHead { status: code, fields: of_response } = &head.response;
-        let status = status.format(*code).as_bytes();
         let length = head.length.map_or("", |bytes| length.format(bytes)).as_bytes();
         let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length)];
-        let mut fields: Vec<(Cow<'_, [u8]>, &[u8])> = vec![(Cow::Borrowed(b":status"), status)];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-        fields.extend(own.chain(of_response).map(|(name, value)| (lower_case(name), value)));
+        let fields = fields_of(status.format(*code), own.chain(of_response));
         let (urgency, incremental) = self.schedule.priority(stream);
-        let has_interim = self.request(stream).is_some_and(|request| request.has_interim);
-        let connection = self.connection.get_mut();
-        let sent = if has_interim {
-            connection.send_later_head(stream, &fields, head.end)
-        } else {
-            connection.send_head(stream, &fields, head.end)
-        };
-        connection.set_priority(stream, urgency, incremental);
+        let sent = self.send(stream, &fields, head.end);
+        self.connection.get_mut().set_priority(stream, urgency, incremental);
         if sent == HeadSent::Yes && head.end {
             self.end(stream);
         }
@@ -303,6 +308,18 @@ impl Multiplexer for Http3 {
             self.requests = Vec::new();
         }
     }
+}
+
+/// Names and values of a head.
+type HeadFields<'a> = [(Cow<'a, [u8]>, &'a [u8])];
+
+/// The status and the fields of a response.
+fn fields_of<'a>(
+    status: &'a str,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) -> Vec<(Cow<'a, [u8]>, &'a [u8])> {
+    let status = (Cow::Borrowed(&b":status"[..]), status.as_bytes());
+    std::iter::once(status).chain(fields.map(|(name, value)| (lower_case(name), value))).collect()
 }
 
 /// A field name as HTTP/3 has it (RFC 9114 §4.2).

@@ -30,7 +30,7 @@ fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
     {
         let server = bind(address, 1 << 20).unwrap();
         let mut to = server.local_addr().unwrap();
-        to.set_ip(local.unwrap_or(to.ip()));
+        to.set_ip(local.unwrap_or_else(|| to.ip()));
         let client = bind(loopback(), 1 << 20).unwrap();
         let bytes: Vec<u8> = (0..20_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         send_train(&client, &bytes, 1200, to, None).unwrap();
