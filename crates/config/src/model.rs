@@ -41,7 +41,8 @@ pub use self::route::{
     Canonical, Condition, ConditionTest, ErrorPage, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
 };
 pub use self::site::{
-    Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Route, Site, SiteSettings, StatusTimes,
+    Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Route, Site,
+    SiteSettings, StatusTimes,
 };
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,

@@ -212,7 +212,8 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let carrier = CarriedBy::connection(connection);
     match &parsed {
         Ok(request) => {
-            let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route };
+            let answered =
+                Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route };
             record(carrier, request, &answered, (&sent.sent, sent.now), settings);
         }
         Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),
