@@ -51,13 +51,14 @@ pub async fn handle(
                 let path = rules.health.as_deref();
                 let check = path.map(|path| HealthCheck { path, is_healthy: !clients.is_leaving });
                 let checked = check.and_then(|check| check.response(context, request));
-                checked.or_else(|| Some(to_https(context, request, rules.redirect?)))
+                // Boxed: most requests have no such response.
+                checked.or_else(|| Some(to_https(context, request, rules.redirect?))).map(Box::new)
             });
             match ruled {
                 Some(response) => {
                     // The response does not depend on the body. One that cannot be read past ends the connection.
                     let _is_read = body.pass_over().await;
-                    Handled { response, site: None, route: None, refusal: None }
+                    Handled { response: *response, site: None, route: None, refusal: None }
                 }
                 None => {
                     let listener = clients.listener.and_then(|rules| rules.name.as_deref());

@@ -88,12 +88,13 @@ pub(crate) async fn handle_client(
         Err(refusal) => Err(refusal),
         Ok((_, Prepared::Response(response))) => {
             let _is_unread = body.pass_over().await;
-            Ok(response)
+            Ok(*response)
         }
         Ok((site, Prepared::Request(other))) => {
             if let Some(other) = other {
                 admitted = other;
-                target = client.head.with_target(&admitted.path, admitted.query.as_deref());
+                // Boxed: most requests keep their target.
+                target = Box::new(client.head.with_target(&admitted.path, admitted.query.as_deref()));
                 exchange.request = &target;
             }
             source(&exchange, site, body).await.map_err(Refusal::Body)
@@ -117,8 +118,8 @@ pub(crate) async fn handle_client(
 
 /// What the stages before the source make of a request.
 enum Prepared<'r> {
-    /// A response without a source.
-    Response(Response),
+    /// A response without a source. Boxed: most requests have one.
+    Response(Box<Response>),
     /// A request with another target than the client's, if there is one.
     Request(Option<Bare<'r>>),
 }
@@ -140,7 +141,7 @@ async fn prepare<'r>(
     }
     // In front of passwords, which are asked for over HTTPS if the site wants that.
     if let Some(response) = to_canonical(exchange, site) {
-        return Ok(Prepared::Response(response));
+        return Ok(Prepared::Response(Box::new(response)));
     }
     guard(context, site, client, permit).await?;
     let bare = admit(context, site, client)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use penstock_config::{Condition, ConditionTest, HttpsPort, Origin};
+use penstock_config::{Access, CachePolicy, Condition, ConditionTest, HttpsPort, Origin};
 use penstock_http::Status;
 
 use crate::fixture::Fixture;
@@ -53,6 +53,30 @@ routes: [{path: /live/*, cache: {default_ttl: 1s}, rewrite: \"/x/{rest}\"},
         (fixed.status, &*fixed.content_type, &*fixed.body),
         (410, "text/plain; charset=utf-8", &b"gone"[..])
     );
+}
+
+#[test]
+fn a_route_has_the_rules_of_its_site_for_clients_and_each_key_of_its_caching() {
+    let fixture = Fixture::new();
+    let text = site(
+        "access: {deny: [192.0.2.1]}, limits: {connections: 7},
+cache: {ttl: {404: 5s}, ignore_origin: true, bypass: {query: [fresh]}, cookies: [session], grace: 1m, vary: [TV]},
+routes: [{path: /a/*, cache: {grace: 2m, vary: []}},
+{path: /b/*, access: {}, limits: {connections: 8}, cache: {ttl: {5xx: 1s}, bypass: {}, cookies: []}}]",
+    );
+    let config = fixture.read(&text).unwrap();
+    let site = &config.sites[0].settings;
+    let [first, second] = [0, 1].map(|place| &config.sites[0].routes[place].settings);
+    assert_eq!((&first.access, &first.limits), (&site.access, &site.limits));
+    assert_ne!(site.access, Access::default());
+    let vary = vec!["cookie".to_owned()];
+    let expected = CachePolicy { grace: Duration::from_secs(120), vary, ..site.cache.clone() };
+    assert_eq!(first.cache, expected);
+    assert_eq!((&second.access, second.limits.each.connections), (&Access::default(), Some(8)));
+    let cache = &second.cache;
+    assert_eq!((cache.ttl.of(404), cache.ttl.of(502)), (None, Some(Duration::from_secs(1))));
+    assert!(cache.ignore_origin && cache.bypass.is_empty() && cache.cookies.is_empty());
+    assert_eq!((cache.grace, &*cache.vary), (site.cache.grace, &*site.cache.vary));
 }
 
 #[test]

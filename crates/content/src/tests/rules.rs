@@ -63,6 +63,38 @@ fn requests_of_plain_http_and_of_other_hosts_are_redirected() {
 }
 
 #[test]
+fn a_route_admits_clients_by_its_own_rules_behind_the_redirect_to_https() {
+    let sites = sites_of(
+        "
+- hosts: [a.example]
+  redirect: https
+  access: {allow: [203.0.113.0/24]}
+  origin: {http: [\"http://192.0.2.1\"]}
+  routes:
+  - {path: /open/*, access: {}}
+  - {path: /few/*, access: {}, limits: {requests: {rate: 1/h, burst: 1}}}
+  - {path: /others/*, access: {}, limits: {requests: {rate: 1/h, burst: 1}}}
+",
+    );
+    run(async move {
+        let fixture = naming(&sites);
+        let clients = Clients::of(&fixture.sites);
+        for (secure, target, expected) in [
+            (false, "/x", (308, "https://a.example/x")),
+            (true, "/x", (403, "")),
+            (true, "/open/x", (200, "")),
+            (true, "/few/x", (200, "")),
+            (true, "/few/y", (429, "")),
+            (true, "/others/x", (200, "")),
+            (true, "/others/x", (429, "")),
+        ] {
+            let (status, place) = redirect(&fixture, clients, target, "a.example", secure).await;
+            assert_eq!((status, place.as_str()), expected, "{secure} {target}");
+        }
+    });
+}
+
+#[test]
 fn a_listener_redirects_whatever_the_host_except_health_checks() {
     run(async {
         let fixture = naming(&sites_of("\n- {hosts: [a.example], origin: {http: [\"http://192.0.2.1\"]}}"));
