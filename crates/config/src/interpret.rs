@@ -13,8 +13,11 @@ mod compression;
 mod cors;
 mod early_data;
 mod ech;
+mod error_pages;
+mod field_rules;
 mod fleet;
 mod forwarding;
+mod hosts;
 pub(crate) mod keyserver;
 mod listeners;
 mod log;
@@ -24,6 +27,9 @@ mod pem;
 mod private_keys;
 mod query;
 pub(crate) mod reader;
+mod redirects;
+mod routes;
+mod settings;
 mod signed_urls;
 mod site_limits;
 mod sites;
@@ -43,7 +49,7 @@ use crate::section::{Text, position};
 use crate::users::{self, User};
 pub(crate) use listeners::{default_options, default_versions};
 use reader::Reader;
-pub(crate) use sites::INDEX;
+use settings::Surroundings;
 
 /// Reads the whole configuration. The result counts only if `reader` has no faults afterwards.
 pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
@@ -57,7 +63,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let cluster = cluster::cluster(root.cluster.as_ref(), root.fleet.is_some(), &mut addresses, reader);
     let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
-    let sites = sites::sites(root.sites.as_ref(), cluster.as_ref(), reader);
+    let sites = sites::sites(root.sites.as_ref(), &Surroundings::new(cluster.as_ref(), &listeners), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);

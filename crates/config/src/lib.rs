@@ -20,12 +20,14 @@ pub mod limits;
 mod load;
 mod model;
 mod networks;
+pub mod pattern;
 mod raw;
 mod reference;
 mod section;
 pub mod signing;
 mod sources;
 mod syntax;
+pub mod template;
 mod units;
 mod users;
 mod variables;
@@ -38,13 +40,15 @@ pub use forwarding::Forwarded;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Access, AddressList, Admin, Balance, BasicAccess, Bounds, Bypass, Cache, CachePolicy,
+    Access, AddressList, Admin, Balance, BasicAccess, Bounds, Bypass, Cache, CachePolicy, Canonical,
     CertificateDirectory, CertificateName, ClientKind, Cluster, ClusterNode, ClusterSource, ClusterTls,
-    Config, ConfiguredCertificate, Cors, CorsOrigins, CountryRules, DiskTier, DotFiles, EarlyData,
-    EarlyRequests, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, KernelTls, KeyserverAccess,
-    KeyserverClient, KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer,
-    OriginTimeouts, Referers, RemoteKeyPlace, RequestRate, S3, SessionCache, Site, SiteLimits, SpreadBy,
-    StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached,
+    Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountryRules, DiskTier,
+    DotFiles, EarlyData, EarlyRequests, ErrorPage, FieldRule, FieldRules, FixedResponse, Fleet, Headers,
+    Health, HostPattern, Hsts, HttpOrigin, HttpsPort, KernelTls, KeyserverAccess, KeyserverClient,
+    KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Redirect,
+    Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteLimits,
+    SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
+    Uncached,
 };
 pub use networks::NetworkSet;
 pub use reference::{has_key, keyserver_reference, reference};

@@ -13,6 +13,7 @@ mod http2;
 mod http3;
 mod keys;
 mod origin;
+mod rules;
 mod semantics;
 mod tls;
 
@@ -25,6 +26,7 @@ pub use self::http2::*;
 pub use self::http3::*;
 pub use self::keys::*;
 pub use self::origin::*;
+pub use self::rules::*;
 pub use self::semantics::*;
 pub use self::tls::*;
 pub use penstock_sys::ssl::EARLY_DATA_BYTES_MAX;

@@ -9,13 +9,12 @@ use penstock_tls::certificate::Certificate;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
-use crate::forwarding::{Forwarded, default_methods};
 use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
-use crate::interpret::{INDEX, default_options, default_versions, interpret, worker_for_each_core};
+use crate::interpret::{default_options, default_versions, interpret, worker_for_each_core};
 use crate::model::{
-    Access, Cache, CachePolicy, Config, ConfigSource, ConfiguredCertificate, DotFiles, EarlyRequests,
-    Headers, HostPattern, KeyserverConfig, Limits, Listener, Log, Origin, Site, SiteLimits, Tls,
+    Cache, Config, ConfigSource, ConfiguredCertificate, HostPattern, KeyserverConfig, Limits, Listener, Log,
+    Origin, Site, SiteSettings, Tls,
 };
 use crate::raw;
 use crate::section::Section;
@@ -84,6 +83,8 @@ impl Config {
                 .iter()
                 .map(|&address| Listener {
                     address,
+                    name: None,
+                    redirect: None,
                     tls,
                     protocols: default_versions(tls),
                     proxy_protocol: false,
@@ -93,18 +94,10 @@ impl Config {
                 .collect(),
             tls: Tls { certificates, ..Tls::default() },
             sites: vec![Site {
-                early_data: EarlyRequests::Allow,
-                dot_files: DotFiles::default(),
                 hosts: vec![HostPattern::Any],
-                origin: Origin::Directory(directory),
-                cache: CachePolicy::default(),
-                methods: default_methods(),
-                forwarded: Forwarded::default(),
-                signed_urls: None,
-                access: Access::default(),
-                limits: SiteLimits::default(),
-                index: INDEX.to_owned(),
-                headers: Headers::default(),
+                listeners: None,
+                routes: Vec::new(),
+                settings: SiteSettings::new(Origin::Directory(directory)),
             }],
             cache: Cache::default(),
             cluster: None,

@@ -6,11 +6,13 @@
 mod access;
 mod cache;
 mod cluster;
+mod field_rules;
 mod fleet;
 mod keys;
 mod keyserver;
 mod limits;
 mod origin;
+mod route;
 mod site;
 mod tls;
 
@@ -27,6 +29,7 @@ pub use self::access::{
 };
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
+pub use self::field_rules::{FieldRule, FieldRules};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
@@ -34,9 +37,12 @@ pub use self::limits::Limits;
 pub use self::origin::{
     Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached,
 };
+pub use self::route::{
+    Canonical, Condition, ConditionTest, ErrorPage, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
+};
 pub use self::site::{
-    Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Site,
-    StatusTimes,
+    Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Route, Site,
+    SiteSettings, StatusTimes,
 };
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
@@ -96,16 +102,23 @@ impl Config {
         wrong.collect()
     }
 
+    /// The settings of all sites and of their routes.
+    pub fn settings(&self) -> impl Iterator<Item = &SiteSettings> {
+        self.sites
+            .iter()
+            .flat_map(|site| site.routes.iter().map(|route| &route.settings).chain([&site.settings]))
+    }
+
     /// Whether a site has an origin whose responses are cached.
     #[must_use]
     pub fn uses_cache(&self) -> bool {
-        self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_none()))
+        self.settings().any(|one| matches!(&one.origin, Origin::Http(http) if http.uncached.is_none()))
     }
 
     /// Whether a site relays without the cache.
     #[must_use]
     pub fn relays(&self) -> bool {
-        self.sites.iter().any(|site| matches!(&site.origin, Origin::Http(http) if http.uncached.is_some()))
+        self.settings().any(|one| matches!(&one.origin, Origin::Http(http) if http.uncached.is_some()))
     }
 
     /// The files and directories that a reload reads again: the configuration itself, and those that it names.
@@ -149,6 +162,10 @@ impl ConfigSource {
 pub struct Listener {
     /// IP address and port; port 0 lets the system choose one.
     pub address: SocketAddr,
+    /// Its name, for sites that answer on some listeners only.
+    pub name: Option<String>,
+    /// The port of HTTPS to which all its requests are redirected.
+    pub redirect: Option<HttpsPort>,
     /// HTTPS if true, plain HTTP otherwise.
     pub tls: bool,
     /// Versions of HTTP; at least one.

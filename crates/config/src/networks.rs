@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::limits;
 
@@ -11,8 +12,8 @@ use crate::limits;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkSet {
     /// Ranges in rising order; no two touch.
-    v4: Box<[(u32, u32)]>,
-    v6: Box<[(u128, u128)]>,
+    v4: Arc<[(u32, u32)]>,
+    v6: Arc<[(u128, u128)]>,
 }
 
 /// The first and the last address of a network.
@@ -98,7 +99,7 @@ impl NetworkSet {
 }
 
 /// Sorts ranges and joins those that overlap.
-fn merged<N: Copy + Ord>(mut ranges: Vec<(N, N)>) -> Box<[(N, N)]> {
+fn merged<N: Copy + Ord>(mut ranges: Vec<(N, N)>) -> Arc<[(N, N)]> {
     ranges.sort_unstable();
     let mut joined: Vec<(N, N)> = Vec::with_capacity(ranges.len());
     for (first, last) in ranges {
@@ -107,7 +108,7 @@ fn merged<N: Copy + Ord>(mut ranges: Vec<(N, N)>) -> Box<[(N, N)]> {
             _ => joined.push((first, last)),
         }
     }
-    joined.into_boxed_slice()
+    joined.into()
 }
 
 fn has<N: Copy + Ord>(ranges: &[(N, N)], address: N) -> bool {

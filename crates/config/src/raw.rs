@@ -6,6 +6,7 @@ mod access;
 mod cluster;
 mod keys;
 mod origin;
+mod route;
 
 use serde_saphyr::Spanned;
 
@@ -13,6 +14,7 @@ pub(crate) use self::access::{Access, BasicAccess, CountryAccess, RequestRate, S
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
+pub(crate) use self::route::{Conditions, ErrorPage, Redirect, Respond, Route, Site};
 use crate::section::{Pairs, Sections, Text, Texts, WordOr, section};
 
 section! {
@@ -52,6 +54,10 @@ section! {
     Listener {
         /// IP address and port; IPv6 in brackets. `[::]` does not include IPv4.
         address: Text, "IP:port", "required";
+        /// A name for `listeners` of a site.
+        name: Text, "name", "no name";
+        /// `https` answers each request with a redirect to HTTPS, whatever the host; see [rules.md](rules.md#redirects).
+        redirect: Text, "`https`", "off";
         /// HTTPS; without it plain HTTP.
         tls: Text, "`true`, `false`", "false";
         /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md). `h3` is HTTP/3 over UDP, with `tls: true` and beside `h1` or `h2`; see [http3.md](http3.md).
@@ -208,10 +214,8 @@ section! {
 }
 
 section! {
-    /// The content of some host names.
-    Site {
-        /// Host names: `video.example.com`, `*.example.com` (one label), `*` (all others). Ports do not belong here.
-        hosts: Texts, "list", "[\"*\"]";
+    /// What answers the requests of a site, or of one of its routes.
+    SiteSettings {
         /// Where the bytes come from.
         origin: Spanned<Origin>, "section", "required";
         /// Caching of an HTTP origin's responses.
@@ -236,6 +240,18 @@ section! {
         dot_files: Text, "`allow`, `deny`", "deny";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
+        /// `https` answers requests of plain HTTP with a redirect to HTTPS, or a section that redirects all requests; see [rules.md](rules.md#redirects).
+        redirect: Spanned<WordOr<Redirect>>, "`https` or section", "off";
+        /// A response without an origin; see [rules.md](rules.md#fixed-responses).
+        respond: Spanned<Respond>, "section", "off";
+        /// The path that the origin is asked for instead, with variables; the query stays. See [rules.md](rules.md#rewrites).
+        rewrite: Text, "path such as `/vod/{rest}`", "off";
+        /// Pages in place of those of this server, for statuses from 400 on; see [rules.md](rules.md#error-pages).
+        error_pages: Sections<ErrorPage>, "list", "[]";
+        /// While this file exists, requests get 503; see [rules.md](rules.md#maintenance).
+        maintenance: Text, "file", "off";
+        /// The host that requests should ask for; those for another one get a redirect to it.
+        canonical_host: Text, "host name", "off";
     }
 }
 
@@ -352,8 +368,24 @@ section! {
     Headers {
         /// Strict-Transport-Security, on HTTPS only: its `max-age` such as `180d`, or a section with more; see [tls.md](tls.md#hsts).
         hsts: Spanned<WordOr<Hsts>>, "time or section", "not sent";
+        /// Changes to the fields of responses; see [rules.md](rules.md#header-rules).
+        response: Spanned<FieldRules>, "section", "no changes";
+        /// Changes to the fields of requests to an HTTP origin.
+        request: Spanned<FieldRules>, "section", "no changes";
         /// Access-Control-Allow-Origin: `*` or one origin such as `https://player.example.com`. `cors` of the site has more.
         cors: Text, "origin", "not sent";
+    }
+}
+
+section! {
+    /// Changes to fields, in the order remove, set, add.
+    FieldRules {
+        /// Fields that are left out.
+        remove: Texts, "list of names", "[]";
+        /// Fields with their only values, which may have variables.
+        set: Pairs, "names with values", "no fields";
+        /// Fields with further values.
+        add: Pairs, "names with values", "no fields";
     }
 }
 
@@ -366,7 +398,7 @@ section! {
         credentials: Text, "`true`, `false`", "false";
         /// Request fields that a page may send beside Range, If-Range, If-None-Match, If-Modified-Since and the four CMCD fields, such as `Authorization`.
         allow: Texts, "list of names", "[]";
-        /// Response fields that a page may read beside Content-Length, Content-Range, Date, ETag, Age and Cache-Status.
+        /// Response fields that a page may read beside Content-Length, Content-Range, Date, ETag, Age, Cache-Status, CMSD-Static and CMSD-Dynamic.
         expose: Texts, "list of names", "[]";
         /// How long browsers may keep the answer to a preflight.
         max_age: Text, "time", "1d";

@@ -31,7 +31,7 @@ pub fn reference() -> String {
     let mut text = format!(
         "# Configuration\n\n<!-- Generated from crates/config/src/raw.rs by: {COMMAND} -->\n\n{INTRODUCTION}"
     );
-    describe("", false, raw::Root::KEYS, &mut text);
+    describe("", false, raw::Root::KEYS, &mut text, &mut Vec::new());
     text
 }
 
@@ -71,11 +71,22 @@ pub fn keyserver_reference() -> String {
     let mut text = format!(
         "# Configuration of the keyserver\n\n<!-- Generated from crates/config/src/raw/keys.rs by: {COMMAND} -->\n\n{KEYSERVER_INTRODUCTION}"
     );
-    describe("", false, raw::Keyserver::KEYS, &mut text);
+    describe("", false, raw::Keyserver::KEYS, &mut text, &mut Vec::new());
     text
 }
 
-fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
+/// Describes a section and those in it, each once: a route has the sections of its site.
+fn describe(
+    path: &str,
+    list: bool,
+    keys: &'static [Key],
+    text: &mut String,
+    described: &mut Vec<*const Key>,
+) {
+    if described.contains(&keys.as_ptr()) {
+        return;
+    }
+    described.push(keys.as_ptr());
     let title = match path {
         "" => "The file".to_owned(),
         _ if list => format!("`{path}`, each item"),
@@ -90,8 +101,8 @@ fn describe(path: &str, list: bool, keys: &'static [Key], text: &mut String) {
     for key in keys {
         let inner = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
         match key.inside {
-            Inside::Section(keys) => describe(&inner, false, keys, text),
-            Inside::List(keys) => describe(&inner, true, keys, text),
+            Inside::Section(keys) => describe(&inner, false, keys, text, described),
+            Inside::List(keys) => describe(&inner, true, keys, text, described),
             Inside::Value => {}
         }
     }

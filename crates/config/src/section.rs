@@ -60,7 +60,7 @@ pub(crate) fn start<T>(section: Option<&Spanned<T>>) -> Position {
 }
 
 /// The description of one key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     /// Its values: a kind or words.
@@ -73,7 +73,7 @@ pub(crate) struct Key {
 }
 
 /// The contents of the value of a key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Inside {
     Value,
     Section(&'static [Key]),
@@ -190,6 +190,27 @@ pub(crate) trait Section: Sized {
     fn settle_within(&mut self, expansion: &mut Expansion<'_>);
 
     fn merge_within(&mut self, other: Self, twice: &mut Vec<Twice>);
+
+    /// Reads the value of `key` from `map`. False if it is no key of this section: its value is still to be read.
+    fn take<'de, A: MapAccess<'de>>(&mut self, key: &Text, map: &mut A) -> Result<bool, A::Error>;
+}
+
+/// The keys of a section, with those of the section that it includes between them.
+pub(crate) const fn joined<const N: usize>(own: &[Key], included: &[Key], more: &[Key]) -> [Key; N] {
+    let mut all = [own[0]; N];
+    let mut at = 0;
+    while at < N {
+        let (included_at, more_at) = (own.len(), own.len() + included.len());
+        all[at] = if at < included_at {
+            own[at]
+        } else if at < more_at {
+            included[at - included_at]
+        } else {
+            more[at - more_at]
+        };
+        at += 1;
+    }
+    all
 }
 
 impl<S: Section> Shape for Spanned<S> {
@@ -317,6 +338,20 @@ impl<'de, S: Deserialize<'de>> Deserialize<'de> for WordOr<S> {
     }
 }
 
+/// Adds the value that another file has for a key.
+pub(crate) fn merge_key<S: Shape>(
+    own: &mut Option<S>,
+    other: Option<S>,
+    key: &'static str,
+    twice: &mut Vec<Twice>,
+) {
+    match (own, other) {
+        (Some(value), Some(other)) => value.merge(other, key, twice),
+        (own @ None, other) => *own = other,
+        (Some(_), None) => {}
+    }
+}
+
 /// The name of a key: that of its field, unless that is a keyword of Rust.
 macro_rules! key_name {
     ($key:ident) => {
@@ -327,29 +362,64 @@ macro_rules! key_name {
     };
 }
 
-/// Defines a section: for each key its meaning (the comment), its shape, its values and its default.
+/// The keys of a section, with those of the section that it includes.
+macro_rules! all_keys {
+    ($own:ident) => {
+        $own
+    };
+    ($own:ident $included:ty, $more:expr) => {{
+        const INCLUDED: &[$crate::section::Key] = <$included as $crate::section::Section>::KEYS;
+        const MORE: &[$crate::section::Key] = $more;
+        const ALL: [$crate::section::Key; $own.len() + INCLUDED.len() + MORE.len()] =
+            $crate::section::joined($own, INCLUDED, MORE);
+        &ALL
+    }};
+}
+
+/// The description of one key.
+macro_rules! key {
+    ($shape:ty, $takes:literal, $default:literal, [$($meaning:literal)+], $key:ident $($written:literal)?) => {
+        $crate::section::Key {
+            name: $crate::section::key_name!($key $($written)?),
+            takes: $takes,
+            default: $default,
+            meaning: concat!($($meaning),+),
+            inside: <$shape as $crate::section::Shape>::INSIDE,
+        }
+    };
+}
+
+/// Defines a section: for each key its meaning (the comment), its shape, its values and its default. `..name: Section;`
+/// includes the keys of another section.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
         $name:ident {
             $( $(#[doc = $meaning:literal])+ $key:ident $(as $written:literal)?: $shape:ty, $takes:literal, $default:literal; )+
+            $(
+                ..$rest:ident: $included:ty;
+                $( $(#[doc = $more_meaning:literal])+ $more:ident $(as $more_written:literal)?: $more_shape:ty, $more_takes:literal, $more_default:literal; )*
+            )?
         }
     ) => {
         $(#[doc = $about])+
         #[derive(Debug, Default)]
         pub(crate) struct $name {
             $( $(#[doc = $meaning])+ pub(crate) $key: Option<$shape>, )+
+            $( /// The keys of the section that this one includes.
+            pub(crate) $rest: $included,
+            $( $(#[doc = $more_meaning])+ pub(crate) $more: Option<$more_shape>, )* )?
             unknown: Vec<$crate::section::Text>,
         }
 
         impl $crate::section::Section for $name {
-            const KEYS: &'static [$crate::section::Key] = &[$( $crate::section::Key {
-                name: $crate::section::key_name!($key $($written)?),
-                takes: $takes,
-                default: $default,
-                meaning: concat!($($meaning),+),
-                inside: <$shape as $crate::section::Shape>::INSIDE,
-            } ),+];
+            const KEYS: &'static [$crate::section::Key] = {
+                const OWN: &[$crate::section::Key] =
+                    &[$( $crate::section::key!($shape, $takes, $default, [$($meaning)+], $key $($written)?) ),+];
+                $crate::section::all_keys!(OWN $($included, &[$(
+                    $crate::section::key!($more_shape, $more_takes, $more_default, [$($more_meaning)+], $more $($more_written)?)
+                ),*])?)
+            };
 
             fn unknown_keys_within(&self, found: &mut Vec<$crate::section::UnknownKey>) {
                 let siblings = <Self as $crate::section::Section>::KEYS;
@@ -359,6 +429,10 @@ macro_rules! section {
                 $( if let Some(value) = &self.$key {
                     $crate::section::Shape::unknown_keys(value, found);
                 } )+
+                $( $crate::section::Section::unknown_keys_within(&self.$rest, found);
+                $( if let Some(value) = &self.$more {
+                    $crate::section::Shape::unknown_keys(value, found);
+                } )* )?
             }
 
             fn settle_within(&mut self, expansion: &mut $crate::variables::Expansion<'_>) {
@@ -366,18 +440,45 @@ macro_rules! section {
                 $( if let Some(value) = &mut self.$key {
                     $crate::section::Shape::settle(value, expansion);
                 } )+
+                $( $crate::section::Section::settle_within(&mut self.$rest, expansion);
+                $( if let Some(value) = &mut self.$more {
+                    $crate::section::Shape::settle(value, expansion);
+                } )* )?
             }
 
             fn merge_within(&mut self, other: Self, twice: &mut Vec<$crate::section::Twice>) {
                 self.unknown.extend(other.unknown);
-                $( match (&mut self.$key, other.$key) {
-                    (Some(value), Some(other)) => {
-                        let key = $crate::section::key_name!($key $($written)?);
-                        $crate::section::Shape::merge(value, other, key, twice);
+                $( $crate::section::merge_key(
+                    &mut self.$key,
+                    other.$key,
+                    $crate::section::key_name!($key $($written)?),
+                    twice,
+                ); )+
+                $( $crate::section::Section::merge_within(&mut self.$rest, other.$rest, twice);
+                $( $crate::section::merge_key(
+                    &mut self.$more,
+                    other.$more,
+                    $crate::section::key_name!($more $($more_written)?),
+                    twice,
+                ); )* )?
+            }
+
+            fn take<'de, A: serde::de::MapAccess<'de>>(
+                &mut self,
+                key: &$crate::section::Text,
+                map: &mut A,
+            ) -> Result<bool, A::Error> {
+                match key.value.as_str() {
+                    $( $crate::section::key_name!($key $($written)?) => self.$key = map.next_value()?, )+
+                    $( $( $crate::section::key_name!($more $($more_written)?) => self.$more = map.next_value()?, )* )?
+                    _ => {
+                        $( if $crate::section::Section::take(&mut self.$rest, key, map)? {
+                            return Ok(true);
+                        } )?
+                        return Ok(false);
                     }
-                    (value @ None, other) => *value = other,
-                    (Some(_), None) => {}
-                } )+
+                }
+                Ok(true)
             }
         }
 
@@ -399,14 +500,9 @@ macro_rules! section {
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut section = $name::default();
                         while let Some(key) = map.next_key::<$crate::section::Text>()? {
-                            match key.value.as_str() {
-                                $( $crate::section::key_name!($key $($written)?) => {
-                                    section.$key = map.next_value()?;
-                                } )+
-                                _ => {
-                                    map.next_value::<serde::de::IgnoredAny>()?;
-                                    section.unknown.push(key);
-                                }
+                            if !$crate::section::Section::take(&mut section, &key, &mut map)? {
+                                map.next_value::<serde::de::IgnoredAny>()?;
+                                section.unknown.push(key);
                             }
                         }
                         Ok(section)
@@ -419,4 +515,4 @@ macro_rules! section {
     };
 }
 
-pub(crate) use {key_name, section};
+pub(crate) use {all_keys, key, key_name, section};

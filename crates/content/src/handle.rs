@@ -7,17 +7,35 @@ use penstock_http::{Rejection, Status};
 use crate::context::Context;
 use crate::health::HealthCheck;
 use crate::nodes::{PeerService, respond_to_peer};
-use crate::pipeline::{Handled, Refusal, RequestBody, handle_client};
+use crate::pipeline::{Handled, Refusal, RequestBody, handle_client, to_https};
 use crate::response::{ClientRequest, Response};
-use crate::site_table::SiteTable;
+use crate::site_table::{ListenerRules, SiteTable};
 
 /// Who sends the requests of a listener, and what answers them.
 #[derive(Clone, Copy, Debug)]
 pub enum Audience<'s> {
-    /// Clients, by these sites, unless they ask for the listener's health path.
-    Clients(&'s SiteTable, Option<HealthCheck<'s>>),
+    /// Clients.
+    Clients(Clients<'s>),
     /// Other nodes of the cluster; `None` if there is none any more.
     Nodes(Option<PeerService<'s>>),
+}
+
+/// What answers the requests of clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Clients<'s> {
+    /// The sites.
+    pub sites: &'s SiteTable,
+    /// The rules of the listener, if it has any.
+    pub listener: Option<&'s ListenerRules>,
+    /// Whether the server is about to stop, so that health checks fail.
+    pub is_leaving: bool,
+}
+
+impl<'s> Clients<'s> {
+    /// Sites behind a listener without rules.
+    pub fn of(sites: &'s SiteTable) -> Self {
+        Self { sites, listener: None, is_leaving: false }
+    }
 }
 
 /// Answers a request. What of its body is not used is read past.
@@ -28,15 +46,24 @@ pub async fn handle(
     body: &mut impl RequestBody,
 ) -> Handled {
     let handled = match audience {
-        Audience::Clients(sites, health) => {
-            let checked = health.and_then(|health| health.response(context, request));
-            match checked {
+        Audience::Clients(clients) => {
+            let ruled = clients.listener.and_then(|rules| {
+                let path = rules.health.as_deref();
+                let check = path.map(|path| HealthCheck { path, is_healthy: !clients.is_leaving });
+                let checked = check.and_then(|check| check.response(context, request));
+                // Boxed: most requests have no such response.
+                checked.or_else(|| Some(to_https(context, request, rules.redirect?))).map(Box::new)
+            });
+            match ruled {
                 Some(response) => {
-                    // A check has no body.
+                    // The response does not depend on the body. One that cannot be read past ends the connection.
                     let _is_read = body.pass_over().await;
-                    Handled { response, site: None, refusal: None }
+                    Handled { response: *response, site: None, route: None, refusal: None }
                 }
-                None => handle_client(context, sites, request, body).await,
+                None => {
+                    let listener = clients.listener.and_then(|rules| rules.name.as_deref());
+                    handle_client(context, (clients.sites, listener), request, body).await
+                }
             }
         }
         Audience::Nodes(None) => Handled::refused(context, request, Refusal::NoCluster),
@@ -81,7 +108,7 @@ async fn handle_node(
         }
     };
     match answered.await {
-        Ok(response) => Handled { response, site: None, refusal: None },
+        Ok(response) => Handled { response, site: None, route: None, refusal: None },
         Err(rejection) => Handled::refused(context, request, Refusal::Body(rejection)),
     }
 }

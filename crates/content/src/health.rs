@@ -9,11 +9,11 @@ use crate::response::{ClientRequest, Exchange, Response};
 
 /// A path that the server answers itself, whatever the host.
 #[derive(Clone, Copy, Debug)]
-pub struct HealthCheck<'s> {
+pub(crate) struct HealthCheck<'s> {
     /// The path.
-    pub path: &'s str,
+    pub(crate) path: &'s str,
     /// False if the server is about to stop.
-    pub is_healthy: bool,
+    pub(crate) is_healthy: bool,
 }
 
 impl HealthCheck<'_> {

@@ -5,7 +5,7 @@
 //! surroundings is a [`Context`]: clock, counters, open files, and origins, which a unit test scripts.
 //!
 //! ```no_run
-//! # use penstock_content::{Audience, Body, ClientRequest, Context, RequestBody, SiteTable, handle};
+//! # use penstock_content::{Audience, Body, ClientRequest, Clients, Context, RequestBody, SiteTable, handle};
 //! # use std::rc::Rc;
 //! # async fn example(
 //! #     context: Rc<Context>,
@@ -15,7 +15,7 @@
 //! # ) {
 //! let address = (std::net::Ipv4Addr::LOCALHOST, 40_000).into();
 //! let client = ClientRequest { head: &head, address, secure: true, certificate: None, early: false };
-//! let handled = handle(&context, Audience::Clients(&sites, None), client, &mut body).await;
+//! let handled = handle(&context, Audience::Clients(Clients::of(&sites)), client, &mut body).await;
 //! if let Body::Part(part) = handled.response.body {
 //!     println!("{} with one part: {part:?}", handled.response.head.status);
 //! }
@@ -55,8 +55,7 @@ pub use context::Context;
 pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
-pub use handle::{Audience, handle, handle_rejected};
-pub use health::HealthCheck;
+pub use handle::{Audience, Clients, handle, handle_rejected};
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
 pub use nodes::PeerService;
 #[cfg(any(test, feature = "fuzz"))]
@@ -83,7 +82,7 @@ pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::signed_urls;
 pub use site::{AccessRefusal, LimitReached, Permit};
-pub use site_table::{Site, SiteNumber, SiteOrigin, SiteTable};
+pub use site_table::{ListenerRules, RouteNumber, Site, SiteNumber, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store::StoreError;
 pub use store::check_space;

@@ -2,8 +2,11 @@
 //!
 //! | stage | decides | file |
 //! |---|---|---|
-//! | site | which site answers for the authority of the request | `SiteTable::find` |
+//! | site | which site answers for the authority of the request, and which of its routes | `SiteTable::find`, `RoutedSite::route` |
+//! | maintenance | whether the site is out of service | `Maintenance::is_on` |
+//! | redirect | whether the request should use HTTPS or another host | `redirect` |
 //! | admit | whether the request may be answered: address, page, limits, password (`admit::guard`), loop, early data, token | `admit` |
+//! | rewrite | which path the origin is asked for | `rewrite` |
 //! | source | where the response comes from: the method and the origin of the site | `source`, then `cached`, `relayed` or `forwarded` |
 //! | finish | what the site puts on every response | `finish` |
 
@@ -11,10 +14,13 @@ mod admit;
 mod cached;
 #[cfg(test)]
 mod facts;
+mod field_rules;
 mod finish;
 mod forwarded;
+mod redirect;
 mod relayed;
 mod request_body;
+mod rewrite;
 mod source;
 
 use std::rc::Rc;
@@ -24,13 +30,17 @@ use penstock_http::Rejection;
 use crate::context::Context;
 use crate::response::{ClientRequest, Exchange, Response};
 use crate::site::Permit;
-use crate::site_table::{SiteNumber, SiteTable};
+use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
+use crate::site::signed_urls::Bare;
 pub use admit::Refusal;
 use admit::{admit, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
 use finish::finish;
+use redirect::to_canonical;
+pub(crate) use redirect::to_https;
 pub use request_body::RequestBody;
+use rewrite::rewritten;
 use source::source;
 
 /// The response to a request, and what is recorded with it.
@@ -39,6 +49,8 @@ pub struct Handled {
     pub response: Response,
     /// The site; `None` if no site answers for the authority, and for other nodes.
     pub site: Option<SiteNumber>,
+    /// The route of the site; `None` if none matches.
+    pub route: Option<RouteNumber>,
     /// Why the request was refused.
     pub refusal: Option<Refusal>,
 }
@@ -47,7 +59,7 @@ impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
         let response = Exchange::new(context, client, None).page(refusal.status());
-        Self { response, site: None, refusal: Some(refusal) }
+        Self { response, site: None, route: None, refusal: Some(refusal) }
     }
 
     /// Whether the connection has to end behind the response, because the end of the request is not known.
@@ -56,35 +68,37 @@ impl Handled {
     }
 }
 
-/// Answers a client's request.
+/// Answers a client's request, over a listener of this name.
 pub(crate) async fn handle_client(
     context: &Rc<Context>,
-    sites: &SiteTable,
+    (sites, listener): (&SiteTable, Option<&str>),
     client: ClientRequest<'_>,
     body: &mut impl RequestBody,
 ) -> Handled {
-    let site = sites.find(client.head.host());
-    let mut exchange = Exchange::new(context, client, site.map(|site| &**site));
-    let bare;
-    let target;
+    let found = sites.find(client.head.host(), listener).ok_or(Refusal::NoSite);
+    let site = found.and_then(|site| site.route(client.head).map_err(|_| Refusal::AmbiguousPath));
+    let mut exchange = Exchange::new(context, client, site.ok());
+    let (target, admitted);
     let mut permit = Permit::default();
-    let guarded = match site.ok_or(Refusal::NoSite) {
-        Ok(site) => guard(context, site, client, &mut permit).await.map(|()| site),
+    let prepared = match site {
+        Ok(site) => prepare(&exchange, site, &mut permit).await.map(|prepared| (site, prepared)),
         Err(refusal) => Err(refusal),
     };
-    let sourced = match guarded {
+    let sourced = match prepared {
         Err(refusal) => Err(refusal),
-        Ok(site) => match admit(context, site, client) {
-            Err(refusal) => Err(refusal),
-            Ok(admitted) => {
-                if let Some(admitted) = admitted {
-                    bare = admitted;
-                    target = client.head.with_target(bare.path, bare.query.as_deref());
-                    exchange.request = &target;
-                }
-                source(&exchange, site, body).await.map_err(Refusal::Body)
+        Ok((_, Prepared::Response(response))) => {
+            let _is_unread = body.pass_over().await;
+            Ok(*response)
+        }
+        Ok((site, Prepared::Request(other))) => {
+            if let Some(other) = other {
+                admitted = other;
+                // Boxed: most requests keep their target.
+                target = Box::new(client.head.with_target(&admitted.path, admitted.query.as_deref()));
+                exchange.request = &target;
             }
-        },
+            source(&exchange, site, body).await.map_err(Refusal::Body)
+        }
     };
     let (mut response, refusal) = match sourced {
         Ok(response) => (response, None),
@@ -98,5 +112,41 @@ pub(crate) async fn handle_client(
     };
     finish(&exchange, &mut response);
     response.permit = permit;
-    Handled { response, site: site.map(|site| site.number()), refusal }
+    let site = exchange.site;
+    Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal }
+}
+
+/// What the stages before the source make of a request.
+enum Prepared<'r> {
+    /// A response without a source. Boxed: most requests have one.
+    Response(Box<Response>),
+    /// A request with another target than the client's, if there is one.
+    Request(Option<Bare<'r>>),
+}
+
+/// Takes a request through the stages in front of the source. `permit` counts the request until its response has been sent.
+///
+/// # Errors
+/// The first rule that refuses it.
+async fn prepare<'r>(
+    exchange: &Exchange<'r>,
+    site: &Site,
+    permit: &mut Permit,
+) -> Result<Prepared<'r>, Refusal> {
+    let (context, client) = (exchange.context, exchange.client);
+    if let Some(maintenance) = &site.maintenance
+        && Box::pin(maintenance.is_on(&context.io, context.now())).await
+    {
+        return Err(Refusal::Maintenance);
+    }
+    // In front of passwords, which are asked for over HTTPS if the site wants that.
+    if let Some(response) = to_canonical(exchange, site) {
+        return Ok(Prepared::Response(Box::new(response)));
+    }
+    guard(context, site, client, permit).await?;
+    let bare = admit(context, site, client)?;
+    match &site.rewrite {
+        None => Ok(Prepared::Request(bare)),
+        Some(rewrite) => rewritten(rewrite, client.head, bare).map(Prepared::Request),
+    }
 }

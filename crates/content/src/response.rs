@@ -164,6 +164,13 @@ impl Response {
         response
     }
 
+    /// A page with this content.
+    pub(crate) fn page_of(status: Status, content_type: &str, content: Part) -> Self {
+        let mut head = ResponseHead::new(status.code());
+        head.fields.field("Content-Type", content_type);
+        Self { head, body: Body::Part(content), cache_status: None, permit: Permit::default() }
+    }
+
     /// 200 with a text.
     pub(crate) fn text(text: String) -> Self {
         let mut head = ResponseHead::new(Status::Ok.code());

@@ -1,136 +1,126 @@
-//! Which site answers which host.
+//! Which site answers which host, and which route of it which request.
+
+mod listener_rules;
+mod opened;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use penstock_config::{
-    CachePolicy, DotFiles, EarlyRequests, Forwarded, HostPattern, Hsts, Origin, SignedUrls,
-};
-use penstock_origin::directory::Directory;
+use penstock_config::{HostPattern, RouteMatcher};
+use penstock_http::Request;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::{Access, Cors, HttpSite, Limits, Rates, VerifiedPasswords};
+use crate::site::signed_urls::split_path;
+use crate::site::{AmbiguousPath, HttpSite, Rates, RouteMatchers, VerifiedPasswords};
 use crate::store::Store;
+pub use listener_rules::ListenerRules;
+use opened::Opened;
+pub use opened::{RouteNumber, Site, SiteNumber, SiteOrigin};
 
-/// One site, ready to serve.
+/// The site of some hosts, with its routes.
 #[derive(Debug)]
-pub struct Site {
-    number: SiteNumber,
-    pub(crate) origin: SiteOrigin,
-    /// Methods that are forwarded to the origin.
-    pub(crate) methods: Vec<String>,
-    /// All methods, as in Allow.
-    pub(crate) allowed: String,
-    /// How a forwarded request names its client.
-    pub(crate) forwarded: Forwarded,
-    /// Signatures that URLs must have.
-    pub(crate) signed_urls: Option<SignedUrls>,
-    /// Who may use it; `None` is everyone.
-    pub(crate) access: Option<Access>,
-    /// How much of it may be used; `None` is no limit.
-    pub(crate) limits: Option<Limits>,
-    /// Whether early data are answered with 425.
-    pub(crate) refuses_early: bool,
-    /// Whether files are served whose path has a segment that begins with a dot.
-    pub(crate) dot_files: DotFiles,
-    /// Name of the file that represents a directory.
-    pub(crate) index: String,
-    /// Value of Strict-Transport-Security, for HTTPS.
-    pub(crate) hsts: Option<String>,
-    /// What pages of other origins may do.
-    pub(crate) cors: Option<Cors>,
-    /// Whether OPTIONS goes to the origin.
-    forwards_options: bool,
+pub(crate) struct RoutedSite {
+    /// The first host, as configured.
+    name: String,
+    matchers: RouteMatchers,
+    /// By number.
+    routes: Vec<Site>,
+    /// The paths of the routes, as configured.
+    paths: Vec<String>,
+    /// Answers what no route matches.
+    default: Site,
 }
 
-impl Site {
-    /// Its number.
-    pub(crate) fn number(&self) -> SiteNumber {
-        self.number
+impl RoutedSite {
+    /// The route of a request, or the site itself if none matches.
+    ///
+    /// # Errors
+    /// See [`RouteMatchers::find`].
+    pub(crate) fn route(&self, request: &Request<'_>) -> Result<&Site, AmbiguousPath> {
+        if self.matchers.is_empty() {
+            return Ok(&self.default);
+        }
+        // A token in front of the path is no part of it.
+        if let Some((parameter, path)) = self.without_token(request.raw_path())
+            && let site = self.numbered(self.matchers.find(request, path)?)
+            && site.signed_urls.as_ref().is_some_and(|rules| rules.parameter == parameter)
+        {
+            return Ok(site);
+        }
+        Ok(self.numbered(self.matchers.find(request, request.raw_path())?))
     }
 
-    /// Whether OPTIONS goes to the origin: the site says nothing of its own about CORS.
-    pub(crate) fn forwards_options(&self) -> bool {
-        self.forwards_options
+    /// The sites that could answer requests for a path.
+    pub(crate) fn possible(&self, path: &str) -> impl Iterator<Item = &Site> {
+        let possible = self.matchers.possible(path);
+        possible.into_iter().map(|number| &self.routes[number]).chain([&self.default])
     }
 
-    /// The HTTP origin; `None` for a directory.
-    pub(crate) fn http(&self) -> Option<&Arc<HttpSite>> {
-        match &self.origin {
-            SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http) => Some(http),
-            SiteOrigin::Directory(_) => None,
+    /// The site and all of its routes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Site> {
+        self.routes.iter().chain([&self.default])
+    }
+
+    fn numbered(&self, number: Option<usize>) -> &Site {
+        number.and_then(|number| self.routes.get(number)).unwrap_or(&self.default)
+    }
+
+    /// The parameter of a token in front of a path, and the path behind it.
+    fn without_token<'p>(&self, path: &'p str) -> Option<(&str, &'p str)> {
+        self.all().find_map(|site| {
+            let parameter = &*site.signed_urls.as_ref()?.parameter;
+            Some((parameter, split_path(path, parameter)?.1))
+        })
+    }
+}
+
+/// The sites of one listener, by host: places in the list of sites. More exact patterns win.
+#[derive(Clone, Debug, Default)]
+struct Hosts {
+    exact: HashMap<String, usize>,
+    /// By the domain behind `*.`.
+    under: HashMap<String, usize>,
+    any: Option<usize>,
+}
+
+impl Hosts {
+    fn add(&mut self, pattern: &HostPattern, site: usize) {
+        match pattern {
+            HostPattern::Exact(name) => drop(self.exact.insert(name.clone(), site)),
+            HostPattern::Under(domain) => drop(self.under.insert(domain.clone(), site)),
+            HostPattern::Any => self.any = Some(site),
         }
     }
+
+    fn find(&self, host: &str) -> Option<usize> {
+        if self.exact.is_empty() && self.under.is_empty() {
+            return self.any;
+        }
+        let name = canonical(host);
+        let domain = name.split_once('.').map(|(_, domain)| domain);
+        self.exact.get(&*name).or_else(|| self.under.get(domain?)).copied().or(self.any)
+    }
 }
 
-/// Where the bytes of a site come from.
-#[derive(Debug)]
-pub enum SiteOrigin {
-    /// Files.
-    Directory(Directory),
-    /// HTTP servers, through the cache.
-    Http(Arc<HttpSite>, Arc<Store>),
-    /// HTTP servers, without the cache.
-    Relayed(Arc<HttpSite>),
-}
-
-/// The place of a site in the configuration, which bounds it. A request carries the number and not the site, whose reference
-/// count all workers would write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SiteNumber(usize);
-
-/// All sites by host. More exact patterns win.
+/// All sites by host.
 #[derive(Debug, Default)]
 pub struct SiteTable {
-    /// The first host of each site, as configured, by number.
-    names: Vec<String>,
-    exact: HashMap<String, Arc<Site>>,
-    /// By the domain behind `*.`.
-    under: HashMap<String, Arc<Site>>,
-    any: Option<Arc<Site>>,
-    /// Sites whose objects the cluster shares, by their identity.
-    shared: HashMap<String, Arc<Site>>,
+    /// By number.
+    sites: Vec<RoutedSite>,
+    /// Sites of listeners that no site names.
+    hosts: Hosts,
+    /// Sites of listeners that a site names, by the name of the listener.
+    on_listeners: HashMap<String, Hosts>,
+    /// What other nodes of the cluster share, by the identity of the objects.
+    shared: HashMap<String, (Arc<HttpSite>, Arc<Store>)>,
     /// Rates of requests to all sites.
     rates: Arc<Rates>,
     /// Passwords of the users of all sites.
     passwords: Arc<VerifiedPasswords>,
-}
-
-/// The methods that every site knows.
-const ALLOWED: &str = "GET, HEAD, OPTIONS";
-
-/// The value of Strict-Transport-Security (RFC 6797 §6.1).
-fn hsts_value(hsts: &Hsts) -> String {
-    let mut value = format!("max-age={}", hsts.max_age.as_secs());
-    if hsts.include_subdomains {
-        value.push_str("; includeSubDomains");
-    }
-    if hsts.preload {
-        value.push_str("; preload");
-    }
-    value
-}
-
-/// The caching of a site. Origin goes to an origin that decides on CORS, and selects responses if that says so.
-fn cache_of(raw: &penstock_config::Site) -> Cow<'_, CachePolicy> {
-    if raw.headers.cors.is_some() || raw.cache.vary.iter().any(|name| name == "origin") {
-        return Cow::Borrowed(&raw.cache);
-    }
-    let mut cache = raw.cache.clone();
-    cache.vary.push("origin".to_owned());
-    Cow::Owned(cache)
-}
-
-/// Whether OPTIONS is a question for the origin: it knows which other origins may read its responses, unless the site says
-/// so. A preflight has no cookie, so a site with tokens or passwords answers itself.
-fn asks_origin_for_options(raw: &penstock_config::Site) -> bool {
-    let is_server = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
-    is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none() && raw.access.basic.is_none()
 }
 
 impl SiteTable {
@@ -151,112 +141,119 @@ impl SiteTable {
             table.rates = Arc::clone(&previous.rates);
             table.passwords = Arc::clone(&previous.passwords);
         }
-        for (number, raw) in sites.iter().enumerate() {
-            table.names.push(raw.hosts.first().map(ToString::to_string).unwrap_or_default());
-            let origin = match (&raw.origin, store) {
-                (Origin::Directory(root), _) => {
-                    let known = previous.into_iter().flat_map(Self::directories);
-                    SiteOrigin::Directory(Directory::open_again(root, known)?)
+        let named = sites.iter().flat_map(|site| site.listeners.iter().flatten());
+        table.on_listeners.extend(named.map(|name| (name.clone(), Hosts::default())));
+        let mut opened = Opened {
+            directories: previous.into_iter().flat_map(Self::directories).cloned().collect(),
+            origins: previous.into_iter().flat_map(Self::origins).cloned().collect(),
+            by_path: HashMap::new(),
+            maintenances: HashMap::new(),
+            rates: Arc::clone(&table.rates),
+            passwords: Arc::clone(&table.passwords),
+            store,
+            peers,
+        };
+        for raw in sites {
+            let Some(site) = routed(raw, SiteNumber(table.sites.len()), &mut opened)? else { continue };
+            for one in site.all() {
+                if let SiteOrigin::Http(http, store) = &one.origin
+                    && let Some(sharing) = &http.sharing
+                {
+                    let shared = || (Arc::clone(http), Arc::clone(store));
+                    table.shared.entry(sharing.identity.clone()).or_insert_with(shared);
                 }
-                (Origin::Http(http), _) if http.uncached.is_some() => {
-                    let known = previous.into_iter().flat_map(Self::origins);
-                    SiteOrigin::Relayed(HttpSite::new(http, &cache_of(raw), None, known, peers))
-                }
-                (Origin::Http(http), Some(store)) => {
-                    let known = previous.into_iter().flat_map(Self::origins);
-                    let token = raw.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
-                    SiteOrigin::Http(
-                        HttpSite::new(http, &cache_of(raw), token, known, peers),
-                        Arc::clone(store),
-                    )
-                }
-                // The caller opens a store if a site is cached.
-                (Origin::Http(_), None) => continue,
-            };
-            let methods = match &raw.origin {
-                // Requests to a bucket are signed here: clients may read only.
-                Origin::Http(origin) if origin.s3.is_none() => raw.methods.clone(),
-                Origin::Http(_) | Origin::Directory(_) => Vec::new(),
-            };
-            let site = Arc::new(Site {
-                number: SiteNumber(number),
-                forwards_options: asks_origin_for_options(raw),
-                origin,
-                allowed: [ALLOWED]
-                    .into_iter()
-                    .chain(methods.iter().map(String::as_str))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                methods,
-                forwarded: raw.forwarded,
-                signed_urls: raw.signed_urls.clone(),
-                access: Access::new(&raw.access, &table.passwords, Instant::now()),
-                limits: Limits::new(&raw.limits, number as u64, &table.rates),
-                refuses_early: raw.early_data == EarlyRequests::Refuse,
-                dot_files: raw.dot_files,
-                index: raw.index.clone(),
-                hsts: raw.headers.hsts.as_ref().map(hsts_value),
-                cors: raw.headers.cors.as_ref().map(Cors::new),
-            });
-            if let SiteOrigin::Http(http, _) = &site.origin
-                && let Some(sharing) = &http.sharing
-            {
-                table.shared.insert(sharing.identity.clone(), Arc::clone(&site));
             }
+            let place = table.sites.len();
             for host in &raw.hosts {
-                match host {
-                    HostPattern::Exact(name) => drop(table.exact.insert(name.clone(), Arc::clone(&site))),
-                    HostPattern::Under(domain) => drop(table.under.insert(domain.clone(), Arc::clone(&site))),
-                    HostPattern::Any => table.any = Some(Arc::clone(&site)),
+                match &raw.listeners {
+                    None => {
+                        let all = table.on_listeners.values_mut().chain([&mut table.hosts]);
+                        all.for_each(|hosts| hosts.add(host, place));
+                    }
+                    Some(names) => {
+                        let hosts = table.on_listeners.iter_mut().filter(|(name, _)| names.contains(name));
+                        hosts.for_each(|(_, hosts)| hosts.add(host, place));
+                    }
                 }
             }
+            table.sites.push(site);
         }
         Ok(table)
     }
 
     /// The first host of a site, as configured. Empty for a number of another table.
     pub fn name(&self, number: SiteNumber) -> &str {
-        self.names.get(number.0).map_or("", String::as_str)
+        self.sites.get(number.0).map_or("", |site| &site.name)
     }
 
-    /// The origins of all sites.
+    /// The path of a route of a site, as configured. Empty for numbers of another table.
+    pub fn path(&self, site: SiteNumber, route: RouteNumber) -> &str {
+        let path = self.sites.get(site.0).and_then(|site| site.paths.get(route.0));
+        path.map_or("", String::as_str)
+    }
+
+    /// The origins of all sites, each once.
     pub fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
-        let sites = self.exact.values().chain(self.under.values()).chain(&self.any);
-        sites.filter_map(|site| match &site.origin {
-            SiteOrigin::Http(site, _) | SiteOrigin::Relayed(site) => Some(site.origin()),
-            SiteOrigin::Directory(_) => None,
+        let mut seen = Vec::new();
+        let all = self.sites.iter().flat_map(RoutedSite::all).filter_map(|site| Some(site.http()?.origin()));
+        all.filter(move |origin| {
+            let place = Arc::as_ptr(origin);
+            let is_new = !seen.contains(&place);
+            seen.extend(is_new.then_some(place));
+            is_new
         })
     }
 
-    fn directories(&self) -> impl Iterator<Item = &Directory> {
-        self.all().filter_map(|site| match &site.origin {
+    fn directories(&self) -> impl Iterator<Item = &penstock_origin::directory::Directory> {
+        self.sites.iter().flat_map(RoutedSite::all).filter_map(|site| match &site.origin {
             SiteOrigin::Directory(directory) => Some(directory),
-            SiteOrigin::Http(..) | SiteOrigin::Relayed(_) => None,
+            _ => None,
         })
-    }
-
-    /// All sites; a site with several hosts appears once for each.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<Site>> {
-        self.exact.values().chain(self.under.values()).chain(&self.any)
     }
 
     /// The site whose objects other nodes name by this identity.
     pub(crate) fn find_shared(&self, identity: &str) -> Option<(&Arc<HttpSite>, &Arc<Store>)> {
-        match &self.shared.get(identity)?.origin {
-            SiteOrigin::Http(site, store) => Some((site, store)),
-            SiteOrigin::Relayed(_) | SiteOrigin::Directory(_) => None,
-        }
+        self.shared.get(identity).map(|(site, store)| (site, store))
     }
 
-    /// The site for the host of a request.
-    pub fn find(&self, host: &str) -> Option<&Arc<Site>> {
-        if self.exact.is_empty() && self.under.is_empty() {
-            return self.any.as_ref();
-        }
-        let name = canonical(host);
-        let domain = name.split_once('.').map(|(_, domain)| domain);
-        self.exact.get(&*name).or_else(|| self.under.get(domain?)).or(self.any.as_ref())
+    /// The site for the host of a request over a listener of this name.
+    pub(crate) fn find(&self, host: &str, listener: Option<&str>) -> Option<&RoutedSite> {
+        let hosts = listener.and_then(|name| self.on_listeners.get(name)).unwrap_or(&self.hosts);
+        self.sites.get(hosts.find(host)?)
     }
+
+    /// The sites for a host, on any listener.
+    pub(crate) fn of_host(&self, host: &str) -> impl Iterator<Item = &RoutedSite> {
+        let places = self.on_listeners.values().chain([&self.hosts]).filter_map(|hosts| hosts.find(host));
+        let mut places: Vec<usize> = places.collect();
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().map(|place| &self.sites[place])
+    }
+}
+
+/// A site with its routes; `None` if it is cached and there is no store.
+fn routed(
+    raw: &penstock_config::Site,
+    number: SiteNumber,
+    opened: &mut Opened<'_>,
+) -> Result<Option<RoutedSite>, RootError> {
+    let mut siblings = Vec::new();
+    let Some(default) = opened.open(&raw.settings, (number, None), &mut siblings)? else { return Ok(None) };
+    let mut routes = Vec::new();
+    for (place, route) in raw.routes.iter().enumerate() {
+        let numbers = (number, Some(RouteNumber(place)));
+        let Some(site) = opened.open(&route.settings, numbers, &mut siblings)? else { return Ok(None) };
+        routes.push(site);
+    }
+    let matchers: Vec<RouteMatcher> = raw.routes.iter().map(|route| route.matcher.clone()).collect();
+    Ok(Some(RoutedSite {
+        name: raw.hosts.first().map(ToString::to_string).unwrap_or_default(),
+        paths: matchers.iter().map(|matcher| matcher.path.to_string()).collect(),
+        matchers: RouteMatchers::new(matchers),
+        routes,
+        default,
+    }))
 }
 
 /// Lower case, and IPv6 addresses in their shortest form without brackets, as the configuration keeps them. Allocates for an
@@ -277,7 +274,7 @@ fn canonical(host: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_config::Headers;
+    use penstock_config::{Origin, SiteSettings};
 
     fn table(patterns: &[&[HostPattern]]) -> SiteTable {
         let sites: Vec<_> = patterns
@@ -285,24 +282,19 @@ mod tests {
             .enumerate()
             .map(|(number, hosts)| penstock_config::Site {
                 hosts: hosts.to_vec(),
-                origin: Origin::Directory(std::env::temp_dir()),
-                cache: CachePolicy::default(),
-                methods: Vec::new(),
-                forwarded: Forwarded::default(),
-                signed_urls: None,
-                access: penstock_config::Access::default(),
-                limits: penstock_config::SiteLimits::default(),
-                early_data: EarlyRequests::Allow,
-                dot_files: DotFiles::default(),
-                index: number.to_string(),
-                headers: Headers::default(),
+                listeners: None,
+                routes: Vec::new(),
+                settings: SiteSettings {
+                    index: number.to_string(),
+                    ..SiteSettings::new(Origin::Directory(std::env::temp_dir()))
+                },
             })
             .collect();
         SiteTable::open(&sites, None, None, None).unwrap()
     }
 
     fn found(table: &SiteTable, host: &str) -> Option<String> {
-        table.find(host).map(|site| site.index.clone())
+        table.find(host, None).map(|site| site.default.index.clone())
     }
 
     #[test]

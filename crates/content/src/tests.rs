@@ -31,6 +31,10 @@ mod relays;
 mod reloads;
 #[cfg(test)]
 mod respond;
+#[cfg(test)]
+mod routes;
+#[cfg(test)]
+mod rules;
 pub(crate) mod scripted;
 #[cfg(test)]
 mod steps;

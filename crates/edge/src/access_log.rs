@@ -66,6 +66,8 @@ pub struct Record {
     pub stream: Option<u64>,
     /// The first host of the site that answered, as configured; `None` if no site did.
     pub site: Option<Text>,
+    /// The path of the route that answered, as configured; `None` if no route of the site matched.
+    pub route: Option<Text>,
     /// The cache status; `None` on sites without a cache.
     pub cache: Option<&'static str>,
     /// Why the response is short; `None` if it is complete.
@@ -153,6 +155,8 @@ struct Line<'a> {
     host: &'a Text,
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<&'a Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<&'a Text>,
     method: &'a Text,
     target: Unsigned<'a>,
     status: u16,
@@ -200,6 +204,7 @@ impl<'a> Line<'a> {
             client_port: record.client.port(),
             host: &record.host,
             site: record.site.as_ref(),
+            route: record.route.as_ref(),
             method: &record.method,
             target: Unsigned(&record.target),
             status: record.status,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_content::ListenerRules;
 use penstock_egress::Outlet;
 use penstock_http::body::BodyDecoder;
 use penstock_sys::ConnectedSocket;
@@ -49,10 +50,10 @@ pub(crate) struct Connection {
     pub(crate) versions: HttpVersions,
     /// What the listener of the connection is for.
     pub(crate) purpose: Purpose,
-    /// The path of health checks on that listener.
-    pub(crate) health: Option<Arc<str>>,
     /// Where the same is served over HTTP/3.
     pub(crate) alt_svc: Option<Arc<str>>,
+    /// The rules of that listener.
+    pub(crate) rules: Option<Arc<ListenerRules>>,
     /// The body of the request that is being answered, until its end has been read.
     pub(crate) body: Option<BodyDecoder>,
     /// An upload that goes on while its response is sent, for the carrier of the response.
@@ -117,8 +118,8 @@ impl Connection {
             client_certificate: None,
             versions: HttpVersions::H1,
             purpose: Purpose::Clients,
-            health: None,
             alt_svc: None,
+            rules: None,
             body: None,
             upload: None,
             requests: 0,

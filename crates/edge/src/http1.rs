@@ -7,8 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Handled, HealthCheck, PeerService, Response, handle,
-    handle_rejected,
+    Audience, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle, handle_rejected,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
@@ -178,7 +177,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let started = Instant::now();
     let parsed = came.and_then(|head| parse(connection, head, settings));
     let worker = Rc::clone(&connection.worker);
-    let (mut response, site, early, may_stay, share) = match &parsed {
+    let (mut response, (site, route), early, may_stay, share) = match &parsed {
         Ok(request) => {
             let head_bytes = came.map_or(0, <[u8]>::len);
             let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
@@ -186,9 +185,10 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let certificate = connection.client_certificate.clone();
             let client =
                 ClientRequest { head: request, address, secure, certificate: certificate.as_deref(), early };
-            let health = connection.health.clone();
-            let health = health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
-            let audience = audience(connection.purpose, settings, health);
+            let rules = connection.rules.clone();
+            let (listener, is_leaving) = (rules.as_deref(), worker.is_leaving());
+            let clients = Clients { sites: &settings.sites, listener, is_leaving };
+            let audience = audience(connection.purpose, settings, clients);
             let body = Http1Body::new(connection, request, started, settings);
             let mut body = BoundedBody::new(body, &worker, address, settings);
             let handled = handle(&worker.content, audience, client, &mut body).await;
@@ -196,11 +196,12 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
             drop(body);
             connection.has_read_last_request = is_whole && !request.keep_alive();
-            let Handled { response, site, .. } = handled;
-            (response, site, early, is_whole && request.keep_alive(), share)
+            let Handled { response, site, route, .. } = handled;
+            (response, (site, route), early, is_whole && request.keep_alive(), share)
         }
         Err(rejection) => {
-            (handle_rejected(&worker.content, *rejection, false), None, false, !rejection.close, None)
+            let page = handle_rejected(&worker.content, *rejection, false);
+            (page, (None, None), false, !rejection.close, None)
         }
     };
     name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
@@ -211,7 +212,8 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let carrier = CarriedBy::connection(connection);
     match &parsed {
         Ok(request) => {
-            let answered = Answered { status, started, early, head_bytes: sent.head_bytes, cache, site };
+            let answered =
+                Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route };
             record(carrier, request, &answered, (&sent.sent, sent.now), settings);
         }
         Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),
@@ -232,9 +234,9 @@ fn parse<'h>(
 }
 
 /// What answers the requests of a connection.
-fn audience<'s>(purpose: Purpose, settings: &'s Settings, health: Option<HealthCheck<'s>>) -> Audience<'s> {
+fn audience<'s>(purpose: Purpose, settings: &'s Settings, clients: Clients<'s>) -> Audience<'s> {
     match purpose {
-        Purpose::Clients => Audience::Clients(&settings.sites, health),
+        Purpose::Clients => Audience::Clients(clients),
         Purpose::Peers => Audience::Nodes(settings.cluster.as_ref().map(|cluster| PeerService {
             sites: &settings.sites,
             peers: &cluster.peers,

@@ -133,8 +133,8 @@ impl Session {
             tls: connection.tls,
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.clone(),
-            health: connection.health.clone(),
             alt_svc: connection.alt_svc.clone(),
+            rules: connection.rules.clone(),
         };
         let (worker, protocol) = (Rc::clone(&connection.worker), Http2::new(&settings.http2));
         let shared = Rc::new(SharedConnection::new(worker, facts, connection.outlet_kind(), protocol));

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Listener};
-use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
+use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
 use penstock_egress::fast_low_water;
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_sys::lock::Unpoisoned;
@@ -467,7 +467,7 @@ fn open_everywhere(
     for (opened, sockets) in openings.iter_mut().zip(of_workers) {
         for socket in sockets {
             // Each worker counts references of its own.
-            let health = written.health.as_deref().map(Arc::from);
+            let rules = ListenerRules::of(written).map(Arc::new);
             let alt_svc = versions.h3.then(|| alternative(address.port()));
             let listening = Listening {
                 id,
@@ -475,7 +475,7 @@ fn open_everywhere(
                 versions,
                 proxy_protocol,
                 purpose,
-                health,
+                rules,
                 alt_svc,
                 paced_low_water,
                 backlog,

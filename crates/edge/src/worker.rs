@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
-use penstock_content::{Clock, Context, FileHeads, KnownKeys, Networks, ObjectHeads, repeat_missed_purges};
+use penstock_content::{
+    Clock, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads, repeat_missed_purges,
+};
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -94,10 +96,10 @@ pub(crate) struct Listening {
     pub(crate) versions: HttpVersions,
     pub(crate) proxy_protocol: bool,
     pub(crate) purpose: Purpose,
-    /// The path of health checks.
-    pub(crate) health: Option<Arc<str>>,
     /// Where the same is served over HTTP/3 (`Alt-Svc`, RFC 7838).
     pub(crate) alt_svc: Option<Arc<str>>,
+    /// What it does before the site of a request is known. Each worker counts references of its own.
+    pub(crate) rules: Option<Arc<ListenerRules>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
     /// Connections that wait to be accepted, at most, less one.

@@ -69,9 +69,10 @@ fn make_surroundings(directory: &Path) {
     ] {
         make_certificate(&etc.join(chain), &etc.join(key));
     }
-    let signing_key = etc.join("url-2026a.key");
-    fs::write(&signing_key, "0123456789abcdef0123456789abcdef\n").unwrap();
-    fs::set_permissions(&signing_key, fs::Permissions::from_mode(0o600)).unwrap();
+    for key in ["url-2026a.key", "origin.key"].map(|name| etc.join(name)) {
+        fs::write(&key, "0123456789abcdef0123456789abcdef\n").unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
 }
 
 fn penstock() -> Command {

@@ -77,36 +77,39 @@ fn memory(section: Option<&Spanned<raw::MemoryTier>>, slice: u32, reader: &mut R
     MemoryTier { directory, size }
 }
 
-pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut Reader<'_>) -> CachePolicy {
-    let default = CachePolicy::default();
+/// The caching of a site, or of a route with what its site has for the keys that it lacks.
+pub(super) fn site_cache(
+    section: Option<&Spanned<raw::SiteCache>>,
+    default: CachePolicy,
+    reader: &mut Reader<'_>,
+) -> CachePolicy {
     let Some(Spanned { value: raw, .. }) = section else { return default };
     let range = Duration::ZERO..=Duration::from_secs(limits::TTL_SECONDS_MAX);
-    let cookies = names("cookies", raw.cookies.as_ref(), is_token, reader);
-    let mut vary = super::query::vary(raw.vary.as_ref(), reader);
+    let grace = &(Duration::ZERO..=Duration::from_secs(limits::STALE_SECONDS_MAX));
+    let mut stale = |key: &str, text, default| reader.time(key, text, grace, default);
+    let while_revalidate = raw.stale_while_revalidate.as_ref();
+    let stale_while_revalidate =
+        stale("stale_while_revalidate", while_revalidate, default.stale_while_revalidate);
+    let stale_if_error = stale("stale_if_error", raw.stale_if_error.as_ref(), default.stale_if_error);
+    let grace = stale("grace", raw.grace.as_ref(), default.grace);
+    let list = raw.cookies.as_ref();
+    let cookies = list.map_or(default.cookies, |list| names("cookies", list, is_token, reader));
+    let mut vary = raw.vary.as_ref().map_or(default.vary, |list| super::query::vary(Some(list), reader));
     if !cookies.is_empty() && !vary.iter().any(|name| name == "cookie") {
         vary.push("cookie".to_owned());
     }
-    let grace = &(Duration::ZERO..=Duration::from_secs(limits::STALE_SECONDS_MAX));
-    let mut stale = |key: &str, text| reader.time(key, text, grace, Duration::ZERO);
     CachePolicy {
-        stale_while_revalidate: stale("stale_while_revalidate", raw.stale_while_revalidate.as_ref()),
-        stale_if_error: stale("stale_if_error", raw.stale_if_error.as_ref()),
-        grace: stale("grace", raw.grace.as_ref()),
+        stale_while_revalidate,
+        stale_if_error,
+        grace,
         default_ttl: reader.time("default_ttl", raw.default_ttl.as_ref(), &range, default.default_ttl),
         missing_ttl: reader.time("missing_ttl", raw.missing_ttl.as_ref(), &range, default.missing_ttl),
-        ttl: status_times(raw.ttl.as_ref(), reader),
+        ttl: raw.ttl.as_ref().map_or(default.ttl, |pairs| status_times(pairs, reader)),
         ignore_origin: reader.flag("ignore_origin", raw.ignore_origin.as_ref(), default.ignore_origin),
-        bypass: raw.bypass.as_ref().map_or_else(Bypass::default, |bypass| Bypass {
-            fields: names("fields", bypass.value.fields.as_ref(), is_token, reader)
-                .iter()
-                .map(|name| name.to_ascii_lowercase())
-                .collect(),
-            cookies: names("cookies", bypass.value.cookies.as_ref(), is_token, reader),
-            query: names("query", bypass.value.query.as_ref(), is_parameter, reader),
-        }),
+        bypass: raw.bypass.as_ref().map_or(default.bypass, |section| bypass(&section.value, reader)),
         cookies,
         vary,
-        query: super::query::query(raw.query.as_ref(), reader),
+        query: raw.query.as_ref().map_or(default.query, |rules| super::query::query(Some(rules), reader)),
         prefetch: reader.number(
             "prefetch",
             raw.prefetch.as_ref(),
@@ -116,11 +119,25 @@ pub(super) fn site_cache(section: Option<&Spanned<raw::SiteCache>>, reader: &mut
     }
 }
 
+fn bypass(raw: &raw::Bypass, reader: &mut Reader<'_>) -> Bypass {
+    let mut of = |key, list: Option<&Texts>, is_name| {
+        list.map_or_else(Vec::new, |list| names(key, list, is_name, reader))
+    };
+    Bypass {
+        fields: of("fields", raw.fields.as_ref(), is_token as fn(u8) -> bool)
+            .iter()
+            .map(|name| name.to_ascii_lowercase())
+            .collect(),
+        cookies: of("cookies", raw.cookies.as_ref(), is_token),
+        query: of("query", raw.query.as_ref(), is_parameter),
+    }
+}
+
 /// Statuses or classes of them, with times.
-fn status_times(pairs: Option<&Pairs>, reader: &mut Reader<'_>) -> StatusTimes {
+fn status_times(pairs: &Pairs, reader: &mut Reader<'_>) -> StatusTimes {
     let range = Duration::ZERO..=Duration::from_secs(limits::TTL_SECONDS_MAX);
     let mut times = StatusTimes::default();
-    for (key, time) in pairs.map_or(&[][..], |pairs| &pairs.value.0) {
+    for (key, time) in &pairs.value.0 {
         let text = key.value.as_str();
         let class = text.strip_suffix("xx").and_then(|class| class.parse::<u16>().ok());
         let statuses = match (class, text.parse::<u16>()) {
@@ -145,8 +162,7 @@ fn status_times(pairs: Option<&Pairs>, reader: &mut Reader<'_>) -> StatusTimes {
 }
 
 /// A list of names, each once.
-fn names(key: &str, list: Option<&Texts>, is_name: fn(u8) -> bool, reader: &mut Reader<'_>) -> Vec<String> {
-    let Some(list) = list else { return Vec::new() };
+fn names(key: &str, list: &Texts, is_name: fn(u8) -> bool, reader: &mut Reader<'_>) -> Vec<String> {
     if list.value.len() > limits::VARY_NAMES_MAX {
         let what = format!("{key}: there are {} names", list.value.len());
         reader.fault(position(list), what, format!("write at most {}", limits::VARY_NAMES_MAX));

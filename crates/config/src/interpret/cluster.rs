@@ -65,6 +65,8 @@ pub(super) fn cluster(
     }
     let listener = Listener {
         address,
+        name: None,
+        redirect: None,
         tls: raw.ca.is_some(),
         protocols: HttpVersions::H1,
         proxy_protocol: false,

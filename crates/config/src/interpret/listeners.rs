@@ -11,7 +11,7 @@ use serde_saphyr::Spanned;
 use super::origins::is_path;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Admin, Listener};
+use crate::model::{Admin, HttpsPort, Listener};
 use crate::raw;
 use crate::section::{Position, Text, Texts, position, start};
 
@@ -43,7 +43,7 @@ pub(super) fn listeners(
     let mut taken: Vec<(SocketAddr, Position)> = Vec::new();
     let mut listeners = Vec::new();
     for section in sections {
-        let Some(listener) = listener(section, reader) else { continue };
+        let Some(listener) = listener(section, &listeners, reader) else { continue };
         let here = section.value.address.as_ref().map_or_else(|| position(section), position);
         claim("address", listener.address, here, &mut taken, reader);
         if let Some(list) = section.value.protocols.as_ref()
@@ -59,7 +59,54 @@ pub(super) fn listeners(
     if let Some((admin, here)) = admin {
         claim("admin.address", admin.address, *here, &mut taken, reader);
     }
+    // The port to which a listener redirects is known when all listeners are.
+    let port = https_port(&listeners);
+    for listener in listeners.iter_mut().filter(|listener| listener.redirect.is_some()) {
+        listener.redirect = Some(port);
+    }
     (listeners, taken)
+}
+
+/// The port of HTTPS: 443 if a listener has it or none has TLS, otherwise that of the first listener with TLS.
+pub(super) fn https_port(listeners: &[Listener]) -> HttpsPort {
+    let ports = || listeners.iter().filter(|listener| listener.tls).map(|listener| listener.address.port());
+    let usual = HttpsPort::USUAL;
+    if ports().any(|port| port == usual.0) {
+        return usual;
+    }
+    ports().find(|port| *port != 0).map_or(usual, HttpsPort)
+}
+
+fn name(text: &Text, known: &[Listener], reader: &mut Reader<'_>) -> Option<String> {
+    let name = text.value.as_str();
+    let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if name.is_empty() || !name.bytes().all(name_byte) {
+        let what = format!("name: `{}` is not a name", name.escape_debug());
+        reader.fault(position(text), what, "write letters, digits, - or _, such as public");
+        return None;
+    }
+    if known.iter().any(|listener| listener.name.as_deref() == Some(name)) {
+        let what = format!("name: another listener is `{name}` already");
+        reader.fault(position(text), what, "write another name");
+    }
+    Some(name.to_owned())
+}
+
+/// Whether a listener redirects to HTTPS. The port is not known yet.
+fn redirect(text: &Text, tls: bool, reader: &mut Reader<'_>) -> Option<HttpsPort> {
+    match text.value.as_str() {
+        "https" if tls => {
+            reader.fault(position(text), "redirect: this listener has tls: true", "remove it");
+            None
+        }
+        "https" => Some(HttpsPort::USUAL),
+        "off" | "false" => None,
+        other => {
+            let what = format!("redirect: `{}` is unknown", other.escape_debug());
+            reader.fault(position(text), what, "write https; a site can redirect elsewhere");
+            None
+        }
+    }
 }
 
 /// Enters an address, which must be new. Port 0 never clashes: the system chooses a free one.
@@ -88,7 +135,11 @@ fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reade
     }
 }
 
-fn listener(section: &Spanned<raw::Listener>, reader: &mut Reader<'_>) -> Option<Listener> {
+fn listener(
+    section: &Spanned<raw::Listener>,
+    known: &[Listener],
+    reader: &mut Reader<'_>,
+) -> Option<Listener> {
     let raw = &section.value;
     let address = match &raw.address {
         Some(text) => reader.address("address", text),
@@ -105,7 +156,9 @@ fn listener(section: &Spanned<raw::Listener>, reader: &mut Reader<'_>) -> Option
     }
     let health = raw.health.as_ref().and_then(|text| health(text, reader));
     let socket = options(raw, reader);
-    Some(Listener { address: address?, tls, protocols, proxy_protocol, health, socket })
+    let name = raw.name.as_ref().and_then(|text| name(text, known, reader));
+    let redirect = raw.redirect.as_ref().and_then(|text| redirect(text, tls, reader));
+    Some(Listener { address: address?, name, redirect, tls, protocols, proxy_protocol, health, socket })
 }
 
 /// HTTP/3 needs TLS, and clients learn of it by TCP (`Alt-Svc`).

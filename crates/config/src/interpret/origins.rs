@@ -20,15 +20,10 @@ use crate::raw;
 use crate::section::{Position, Text, Texts, position};
 
 pub(super) fn origin(
-    section: &Spanned<raw::Site>,
+    origin: &Spanned<raw::Origin>,
     cluster: Option<&Cluster>,
     reader: &mut Reader<'_>,
 ) -> Option<Origin> {
-    let instead = "add origin: {directory: /srv/video} or origin: {http: [\"http://192.0.2.5:8080\"]}";
-    let Some(origin) = &section.value.origin else {
-        reader.fault(position(section), "this site has no origin", instead);
-        return None;
-    };
     let raw = &origin.value;
     let kinds = [
         ("directory", raw.directory.as_ref().map(position)),

@@ -19,7 +19,7 @@ fn instead_of(name: &str, siblings: &'static [Key], root: &'static [Key]) -> Str
         return format!("write `{near}`");
     }
     let mut sections = Vec::new();
-    find_sections(name, "", root, &mut sections);
+    find_sections(name, "", root, &mut Vec::new(), &mut sections);
     if sections.is_empty() {
         let known: Vec<&str> = siblings.iter().map(|key| key.name).collect();
         format!("write one of: {}", known.join(", "))
@@ -40,14 +40,25 @@ pub(super) fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>)
 }
 
 /// The sections that have a key of this name.
-fn find_sections(name: &str, path: &str, keys: &'static [Key], sections: &mut Vec<String>) {
+fn find_sections(
+    name: &str,
+    path: &str,
+    keys: &'static [Key],
+    seen: &mut Vec<*const Key>,
+    sections: &mut Vec<String>,
+) {
+    // A route has the sections of its site.
+    if seen.contains(&keys.as_ptr()) {
+        return;
+    }
+    seen.push(keys.as_ptr());
     for key in keys {
         if key.name == name {
             sections.push(if path.is_empty() { "the top level".to_owned() } else { format!("`{path}`") });
         }
         if let Inside::Section(inside) | Inside::List(inside) = key.inside {
             let path = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
-            find_sections(name, &path, inside, sections);
+            find_sections(name, &path, inside, seen, sections);
         }
     }
 }

@@ -8,6 +8,7 @@ use penstock_http::OriginUrl;
 use penstock_sys::traffic::Secret;
 use penstock_tls::{Authorities, ClientIdentity};
 
+use super::route::{FixedResponse, Redirect};
 use crate::limits;
 
 /// Where a site's bytes come from.
@@ -17,6 +18,10 @@ pub enum Origin {
     Directory(PathBuf),
     /// HTTP servers with the same content.
     Http(Box<HttpOrigin>),
+    /// Nowhere: a redirect.
+    Redirect(Redirect),
+    /// Nowhere: the configuration has the response.
+    Fixed(FixedResponse),
 }
 
 /// HTTP servers with the same content, and how they are used.

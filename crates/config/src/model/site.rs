@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use penstock_http::query::QueryRules;
 
 use super::access::{Access, SiteLimits};
+use super::field_rules::FieldRules;
 use super::origin::Origin;
-use crate::forwarding::Forwarded;
+use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
+use crate::forwarding::{Forwarded, default_methods};
 use crate::limits;
 use crate::signing::SignedUrls;
 
@@ -34,8 +37,29 @@ pub enum DotFiles {
 /// The content of some host names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Host names it answers to; at least one, and no two sites share one.
+    /// Host names it answers to; at least one, and no two sites of one listener share one.
     pub hosts: Vec<HostPattern>,
+    /// Names of the listeners on which it answers; `None` for all.
+    pub listeners: Option<Vec<String>>,
+    /// Parts with other settings: the first that matches a request answers it.
+    pub routes: Vec<Route>,
+    /// What answers the requests that no route matches.
+    pub settings: SiteSettings,
+}
+
+/// A part of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The requests that it is for.
+    pub matcher: RouteMatcher,
+    /// What answers them.
+    pub settings: SiteSettings,
+}
+
+/// What answers the requests of a site, or of one of its routes. A route has all settings, so that nothing asks its site for
+/// what it lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteSettings {
     /// Where the bytes come from.
     pub origin: Origin,
     /// Caching of an HTTP origin's responses.
@@ -58,6 +82,37 @@ pub struct Site {
     pub index: String,
     /// Response fields beyond those of the file itself.
     pub headers: Headers,
+    /// The scheme and the host that requests should have.
+    pub canonical: Canonical,
+    /// The path that the origin is asked for instead.
+    pub rewrite: Option<Rewrite>,
+    /// Pages in place of those of this server.
+    pub error_pages: Vec<ErrorPage>,
+    /// The file whose existence answers requests with 503.
+    pub maintenance: Option<PathBuf>,
+}
+
+impl SiteSettings {
+    /// An origin, and the default of everything else.
+    pub fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            cache: CachePolicy::default(),
+            methods: default_methods(),
+            forwarded: Forwarded::default(),
+            signed_urls: None,
+            access: Access::default(),
+            limits: SiteLimits::default(),
+            early_data: EarlyRequests::Allow,
+            dot_files: DotFiles::default(),
+            index: limits::INDEX.to_owned(),
+            headers: Headers::default(),
+            canonical: Canonical::default(),
+            rewrite: None,
+            error_pages: Vec::new(),
+            maintenance: None,
+        }
+    }
 }
 
 /// A host name of a site. More exact ones win: [`Exact`](Self::Exact), then [`Under`](Self::Under) with the
@@ -149,6 +204,10 @@ pub struct Headers {
     pub hsts: Option<Hsts>,
     /// What pages of other origins may do; `None` leaves that to an HTTP origin, and allows nothing for files.
     pub cors: Option<Cors>,
+    /// Changes to the fields of responses.
+    pub response: FieldRules,
+    /// Changes to the fields of requests to an HTTP origin.
+    pub request: FieldRules,
 }
 
 /// Cross-origin resource sharing (Fetch §3.2).

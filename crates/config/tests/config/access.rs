@@ -21,7 +21,7 @@ fn networks_come_from_the_list_and_from_files() {
     let config = fixture
         .read(&site("access: {allow: [203.0.113.0/24, \"::1\"], deny: [203.0.113.9, bad.txt]}"))
         .unwrap();
-    let access = &config.sites[0].access;
+    let access = &config.sites[0].settings.access;
     let has = |address: &str| {
         let address = address.parse().unwrap();
         let deny = &access.deny;
@@ -41,7 +41,7 @@ fn networks_come_from_the_list_and_from_files() {
 fn rates_and_bounds_are_those_of_one_client_and_of_all() {
     let fixture = Fixture::new();
     let lines = "limits: {client: network, requests: 50/s, connections: 7, all: {requests: {rate: 6000/m, burst: 9}}}";
-    let limits = fixture.read(&site(lines)).unwrap().sites[0].limits;
+    let limits = fixture.read(&site(lines)).unwrap().sites[0].settings.limits;
     let rate =
         |milliseconds, burst| Some(RequestRate { interval: Duration::from_millis(milliseconds), burst });
     assert_eq!(limits.client, ClientKind::Network);
@@ -117,7 +117,7 @@ fn an_empty_list_and_an_open_file_of_passwords_are_warned_of() {
             "edge.yaml:4: file: DIR/users may be read by every user of this machine; run chmod 600 on it",
         ]
     );
-    let basic = config.sites[0].access.basic.as_ref().unwrap();
+    let basic = config.sites[0].settings.access.basic.as_ref().unwrap();
     assert_eq!((basic.accounts.hash_of("anna"), basic.realm.as_str()), (Some(HASH), "Restricted"));
     assert!(!format!("{config:?}").contains(HASH));
 }

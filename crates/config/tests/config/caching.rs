@@ -160,7 +160,7 @@ fn rules_mean_what_they_say() {
     let rules = "ttl: {200: 1h, 5xx: 1s, 502: 2s}, ignore_origin: true, stale_while_revalidate: 1m, \
         stale_if_error: 2m, grace: 3m, cookies: [lang], bypass: {fields: [X-Debug], cookies: [s], query: [n]}";
     let config = fixture.read(&site(&format!("cache: {{{rules}}}"))).unwrap();
-    let policy = &config.sites[0].cache;
+    let policy = &config.sites[0].settings.cache;
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
     let times = [200, 404, 500, 502, 503].map(|status| seconds(policy.ttl.of(status)));
     assert_eq!(times, [Some(3600), None, Some(1), Some(2), Some(1)]);

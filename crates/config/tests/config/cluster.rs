@@ -34,11 +34,11 @@ fn a_cluster_names_its_nodes_and_sites_say_whether_they_share() {
     assert_eq!(nodes, expected.map(|(name, address, weight)| (name, address.to_owned(), weight)));
     assert!(cluster.tls.is_none() && !cluster.listener.tls);
     assert_eq!(cluster.listener.address.to_string(), "127.0.0.1:8443");
-    let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
+    let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
     assert!(origin.peers);
     assert_eq!(origin.shield, ["far"]);
     let config = fixture.read(&with(NODES, "peers: false")).unwrap();
-    let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
+    let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
     assert!(!origin.peers && config.warnings.is_empty());
 }
 

@@ -28,8 +28,30 @@ fn bare(cell: &str) -> Option<String> {
     Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned())
 }
 
+/// The same for keys of rules.
+fn with_key_of_rule(section: &str, line: &str) -> Option<String> {
+    Some(match section {
+        "sites.routes" => with_key("sites", &format!("routes: [{{headers: {{}}, {line}}}]")),
+        "sites.routes.when" => with_key("sites", &format!("routes: [{{when: {{{line}}}}}]")),
+        "sites.redirect" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{redirect: {{to: \"https://a/\", {line}}}}}]\n"
+        ),
+        "sites.respond" => {
+            format!("listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{respond: {{body: a, {line}}}}}]\n")
+        }
+        "sites.headers.response" => with_key("sites", &format!("headers: {{response: {{{line}}}}}")),
+        "sites.error_pages" => {
+            with_key("sites", &format!("error_pages: [{{status: [404], file: s3.key, {line}}}]"))
+        }
+        _ => return None,
+    })
+}
+
 /// A whole configuration in which `key` of `section` is written, or one that is the same without it.
 fn with_key(section: &str, line: &str) -> String {
+    if let Some(text) = with_key_of_rule(section, line) {
+        return text;
+    }
     match section {
         "listeners" => {
             format!(

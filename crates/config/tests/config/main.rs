@@ -15,6 +15,7 @@ mod mistakes;
 mod origins;
 mod private_keys;
 mod proxy;
+mod rules;
 mod structure_faults;
 mod tickets;
 mod value_faults;

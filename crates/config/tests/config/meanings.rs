@@ -34,10 +34,10 @@ fn the_least_configuration_has_all_defaults() {
     assert_eq!(listener.socket.backlog, limits::BACKLOG);
     let [site] = &config.sites[..] else { panic!("one site: {config:?}") };
     assert_eq!(site.hosts, [HostPattern::Any]);
-    assert_eq!(site.origin, Origin::Directory(fixture.path().join("video")));
-    assert_eq!(site.early_data, EarlyRequests::Allow);
-    assert_eq!(site.index, "index.html");
-    assert_eq!(site.headers, Headers::default());
+    assert_eq!(site.settings.origin, Origin::Directory(fixture.path().join("video")));
+    assert_eq!(site.settings.early_data, EarlyRequests::Allow);
+    assert_eq!(site.settings.index, "index.html");
+    assert_eq!(site.settings.headers, Headers::default());
     assert_eq!(config.admin, None);
     assert_eq!(config.log.access, None);
     assert_eq!(config.limits, Limits::default());
@@ -211,15 +211,25 @@ sites:
             exact("192.0.2.1"),
         ]
     );
-    assert_eq!(config.sites[0].index, "master.m3u8");
-    assert_eq!(config.sites[0].early_data, EarlyRequests::Refuse);
+    assert_eq!(config.sites[0].settings.index, "master.m3u8");
+    assert_eq!(config.sites[0].settings.early_data, EarlyRequests::Refuse);
     assert_eq!(
-        config.sites[0].headers,
-        Headers { hsts: Some(plain(180)), cors: Some(Cors::same("https://player.example.com:8443")) }
+        config.sites[0].settings.headers,
+        Headers {
+            hsts: Some(plain(180)),
+            cors: Some(Cors::same("https://player.example.com:8443")),
+            ..Headers::default()
+        }
     );
-    assert_eq!(config.sites[1].headers, Headers { hsts: Some(plain(0)), cors: Some(Cors::same("*")) });
+    assert_eq!(
+        config.sites[1].settings.headers,
+        Headers { hsts: Some(plain(0)), cors: Some(Cors::same("*")), ..Headers::default() }
+    );
     let longest = Hsts { include_subdomains: true, preload: true, ..plain(365) };
-    assert_eq!(config.sites[2].headers, Headers { hsts: Some(longest), cors: None });
+    assert_eq!(
+        config.sites[2].settings.headers,
+        Headers { hsts: Some(longest), cors: None, ..Headers::default() }
+    );
     let cors = Cors {
         origins: CorsOrigins::Listed(
             ["https://a.example", "http://b.example:8080"].map(str::to_owned).into(),
@@ -229,7 +239,10 @@ sites:
         expose: vec!["X-Id".to_owned()],
         max_age: Duration::from_secs(3600),
     };
-    assert_eq!(config.sites[3].headers, Headers { hsts: None, cors: Some(cors) });
+    assert_eq!(
+        config.sites[3].settings.headers,
+        Headers { hsts: None, cors: Some(cors), ..Headers::default() }
+    );
 }
 
 #[test]
@@ -339,11 +352,11 @@ fn a_directory_alone_is_served_to_every_host() {
     let address = ([127, 0, 0, 1], 8443).into();
     let secure = Config::for_directory(fixture.path(), &[address], Some(certificate)).unwrap();
     assert!(secure.listeners[0].tls && secure.tls.certificates[0].default == DefaultFor::Unknown);
-    assert_eq!(secure.sites[0].origin, Origin::Directory(fixture.path().to_owned()));
+    assert_eq!(secure.sites[0].settings.origin, Origin::Directory(fixture.path().to_owned()));
     assert_eq!(secure.sites[0].hosts, [HostPattern::Any]);
     let plain = Config::for_directory(Path::new("."), &[address], None).unwrap();
     assert!(!plain.listeners[0].tls && plain.tls.certificates.is_empty());
-    let Origin::Directory(root) = &plain.sites[0].origin else { panic!("it is a directory") };
+    let Origin::Directory(root) = &plain.sites[0].settings.origin else { panic!("it is a directory") };
     assert!(root.is_absolute());
 }
 
@@ -354,12 +367,12 @@ fn an_http_origin_has_its_servers_its_lifetimes_and_a_cache() {
          sites:\n  - {origin: {http: [\"http://192.0.2.5:8080/vod\"]}, cache: {default_ttl: 10m, missing_ttl: 250ms, prefetch: 3}}\n\
          cache: {slice: 512KiB, memory: {directory: memory, size: 64MiB}}\n";
     let config = fixture.read(text).unwrap();
-    let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
+    let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
     let OriginServer { url, weight, .. } = &origin.targets[0];
     assert_eq!((url.host(), url.port(), url.base(), *weight), ("192.0.2.5", 8080, "/vod", 1));
-    assert_eq!(config.sites[0].cache.default_ttl, Duration::from_secs(600));
-    assert_eq!(config.sites[0].cache.missing_ttl, Duration::from_millis(250));
-    assert_eq!(config.sites[0].cache.prefetch, 3);
+    assert_eq!(config.sites[0].settings.cache.default_ttl, Duration::from_secs(600));
+    assert_eq!(config.sites[0].settings.cache.missing_ttl, Duration::from_millis(250));
+    assert_eq!(config.sites[0].settings.cache.prefetch, 3);
     assert_eq!(config.cache.slice, 512 * 1024);
     assert_eq!(config.cache.memory.size, 64 << 20);
     assert_eq!(config.cache.memory.directory, fixture.path().join("memory"));
@@ -375,7 +388,7 @@ fn an_http_origin_may_say_everything_about_its_servers() {
          follow_redirects: 1\n      redirect_hosts: [cdn.example, \"192.0.2.7:8080\"]\n      \
          health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
     let config = fixture.read(text).unwrap();
-    let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
+    let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
     let targets: Vec<_> =
         origin.targets.iter().map(|server| (server.url.to_string(), server.weight)).collect();
     assert_eq!(targets, [("https://a.example/vod".to_owned(), 3), ("http://b.example".to_owned(), 1)]);
@@ -399,7 +412,7 @@ fn a_bucket_has_its_server_its_key_and_what_stands_in_front() {
          sites:\n  - origin:\n      s3: {endpoint: \"http://store.example:9000\", bucket: video, prefix: /vod/, \
          path_style: false, region: eu-1,\n           access_key_file: s3.key, secret_key_file: s3.key}\n      retries: 2\n";
     let config = fixture.read(text).unwrap();
-    let Origin::Http(origin) = &config.sites[0].origin else { panic!("it is HTTP") };
+    let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
     assert_eq!(origin.targets[0].url.to_string(), "http://video.store.example:9000");
     let s3 = origin.s3.as_ref().unwrap();
     assert_eq!((s3.bucket.as_str(), s3.region.as_str(), s3.prefix.as_str()), ("video", "eu-1", "vod/"));

@@ -12,7 +12,7 @@ fn with(origin: &str) -> String {
 fn read(fixture: &Fixture, keys: &str) -> HttpOrigin {
     let config = fixture.read(&with(keys));
     let config = config.unwrap_or_else(|faults| panic!("{keys}: {:?}", fixture.shown(&faults)));
-    let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
+    let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
     HttpOrigin::clone(origin)
 }
 

@@ -25,7 +25,7 @@ fn a_site_without_cache_says_how_it_spreads_requests_and_names_clients() {
         ("cache: off, spread: {by: host}, proxy_protocol: off", Some(false), Some(SpreadBy::Host)),
     ] {
         let config = fixture.read(&with(keys)).unwrap();
-        let Origin::Http(origin) = &config.sites[0].origin else { panic!("an HTTP origin") };
+        let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
         let expected = proxy_protocol.map(|proxy_protocol| Uncached { proxy_protocol });
         assert_eq!((origin.uncached, origin.spread), (expected, spread), "{keys}");
     }

@@ -77,7 +77,7 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
         ("chacha20: never", "edge.yaml:3: unknown key `chacha20`; it belongs to `tls.ciphers`"),
         ("tls: {send_buffer: 1MiB}", "edge.yaml:3: unknown key `send_buffer`; it belongs to `listeners`"),
         ("limits: {workers: 1}", "edge.yaml:3: unknown key `workers`; it belongs to the top level"),
-        ("index: a.html", "edge.yaml:3: unknown key `index`; it belongs to `sites`"),
+        ("index: a.html", "edge.yaml:3: unknown key `index`; it belongs to `sites` or `sites.routes`"),
         (
             "directory: /srv",
             "edge.yaml:3: unknown key `directory`; it belongs to `tls.certificates` or `tls.tickets` or \

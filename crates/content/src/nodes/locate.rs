@@ -1,5 +1,6 @@
 //! Which node of the cluster owns the object at a URL, by a configuration and the list of nodes that it names.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use penstock_config::{ClusterNode, Config, HostPattern, Origin};
@@ -7,7 +8,7 @@ use penstock_http::uri::normalise_target;
 
 use crate::nodes::purge::split;
 use crate::peers::Peers;
-use crate::site::{HttpSite, split_target};
+use crate::site::{HttpSite, rewritten_path, split_target};
 
 /// The nodes that may have a byte of the object at a URL: its owner, then its substitutes.
 ///
@@ -43,9 +44,18 @@ pub fn locate(
     let Some((_, site)) = matching.max_by_key(|(exactness, _)| *exactness) else {
         return Err(format!("no site answers to {host}"));
     };
-    let origin = match &site.origin {
+    let target = normalise_target(target);
+    let (path, query) = split_target(&target);
+    // Of the route that the path selects. Conditions on other parts of a request are not known here.
+    let route = site.routes.iter().find(|route| route.matcher.path.matches(path));
+    let settings = route.map_or(&site.settings, |route| &route.settings);
+    let path = match &settings.rewrite {
+        Some(rewrite) => Cow::Owned(rewritten_path(rewrite, path)),
+        None => Cow::Borrowed(path),
+    };
+    let origin = match &settings.origin {
         Origin::Http(origin) if origin.peers => origin,
-        Origin::Http(_) | Origin::Directory(_) => {
+        _ => {
             return Err(format!("the site of {host} has no peers: true, each node has its own objects"));
         }
     };
@@ -54,9 +64,10 @@ pub fn locate(
     if let Some(nodes) = listed {
         peers.set_members(&nodes, Instant::now());
     }
-    let http = HttpSite::new(origin, &site.cache, None, [].into_iter(), Some(&peers));
-    let target = normalise_target(target);
-    let (path, query) = split_target(&target);
-    let route = http.route(&http.target(path, query), byte);
+    let http = {
+        let rules = &settings.headers.request;
+        HttpSite::new(origin, &settings.cache, None, [].into_iter(), Some(&peers), rules, &[])
+    };
+    let route = http.route(&http.target(&path, query), byte);
     Ok(peers.rank(route))
 }

@@ -7,8 +7,8 @@ use penstock_http::uri::{normalise, normalise_target};
 
 use crate::clock::Clock;
 use crate::clock::Moment;
-use crate::site::{HttpSite, split_target};
-use crate::site_table::{SiteOrigin, SiteTable};
+use crate::site::{HttpSite, rewritten_path, rewritten_prefix, split_target};
+use crate::site_table::{RoutedSite, Site, SiteOrigin, SiteTable};
 use crate::store::Store;
 
 /// The other nodes of the cluster after a purge, by name.
@@ -68,8 +68,11 @@ impl Store {
         sites: &SiteTable,
         now: Moment,
     ) -> Result<Purged, PurgeFailure> {
-        let pattern = pattern(&order.target, sites).map_err(PurgeFailure::Wrong)?;
-        self.purge_pattern(&pattern, order.soft, now)
+        let mut objects = 0;
+        for pattern in patterns(&order.target, sites).map_err(PurgeFailure::Wrong)? {
+            objects += self.purge_pattern(&pattern, order.soft, now)?.objects;
+        }
+        Ok(Purged { objects, cluster: None })
     }
 
     /// Purges what a pattern selects.
@@ -95,32 +98,76 @@ impl Store {
     }
 }
 
-/// The objects of a purge, by the names that they have in the cache.
-pub(crate) fn pattern(target: &PurgeTarget, sites: &SiteTable) -> Result<Pattern, String> {
+/// The objects of a purge, by the names that they have in the cache. A URL has several if several routes could answer it.
+pub(crate) fn patterns(target: &PurgeTarget, sites: &SiteTable) -> Result<Vec<Pattern>, String> {
     let (url, is_prefix) = match target {
         PurgeTarget::Tag(tag) if tag.is_empty() || tag.contains([' ', ',']) => {
             return Err(format!("`{tag}` is not one tag: purge several one by one"));
         }
-        PurgeTarget::Tag(tag) => return Ok(Pattern { place: None, target: PurgeTarget::Tag(tag.clone()) }),
-        PurgeTarget::Everything => return Ok(Pattern { place: None, target: PurgeTarget::Everything }),
+        PurgeTarget::Tag(tag) => {
+            return Ok(vec![Pattern { place: None, target: PurgeTarget::Tag(tag.clone()) }]);
+        }
+        PurgeTarget::Everything => return Ok(vec![Pattern { place: None, target: PurgeTarget::Everything }]),
         PurgeTarget::Url(url) => (url, false),
         PurgeTarget::Prefix(url) => (url, true),
     };
     let (host, target) = split(url)?;
-    let site = host.map(|host| find(sites, host)).transpose()?;
     // The normal form, in which requests are looked up. A prefix may end within a segment.
     let target = target.split('#').next().unwrap_or(target);
     let target = if is_prefix { normalise(target) } else { normalise_target(target) };
     let target = &*target;
-    let target = match (is_prefix, site) {
-        (true, _) => PurgeTarget::Prefix(target.to_owned()),
-        (false, Some(site)) => {
-            let (path, query) = split_target(target);
-            PurgeTarget::Url(site.target(path, query).into_owned())
-        }
-        (false, None) => PurgeTarget::Url(target.to_owned()),
+    let Some(host) = host else {
+        let purged = if is_prefix {
+            PurgeTarget::Prefix(target.to_owned())
+        } else {
+            PurgeTarget::Url(target.to_owned())
+        };
+        return Ok(vec![Pattern { place: None, target: purged }]);
     };
-    Ok(Pattern { place: site.map(|site| site.name.clone()), target })
+    let (path, query) = split_target(target);
+    let found: Vec<&Site> = match is_prefix {
+        true => sites.of_host(host).flat_map(RoutedSite::all).collect(),
+        false => sites.of_host(host).flat_map(|site| site.possible(path)).collect(),
+    };
+    let mut patterns = Vec::new();
+    for (site, http) in found.iter().filter_map(|site| Some((site, cached(site)?))) {
+        let purged = match (is_prefix, &site.rewrite) {
+            (true, None) => PurgeTarget::Prefix(target.to_owned()),
+            (true, Some(rewrite)) => match rewritten_prefix(rewrite, target) {
+                Some(prefix) => PurgeTarget::Prefix(prefix),
+                None => continue,
+            },
+            (false, None) => PurgeTarget::Url(http.target(path, query).into_owned()),
+            (false, Some(rewrite)) => {
+                PurgeTarget::Url(http.target(&rewritten_path(rewrite, path), query).into_owned())
+            }
+        };
+        let pattern = Pattern { place: Some(http.name.clone()), target: purged };
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    if patterns.is_empty() { Err(without_objects(host, &found)) } else { Ok(patterns) }
+}
+
+/// The origin whose responses are cached.
+fn cached(site: &Site) -> Option<&HttpSite> {
+    match &site.origin {
+        SiteOrigin::Http(http, _) => Some(http),
+        _ => None,
+    }
+}
+
+/// Why there is nothing to purge.
+fn without_objects(host: &str, found: &[&Site]) -> String {
+    match found.first().map(|site| &site.origin) {
+        None => format!("no site answers to {host}"),
+        Some(SiteOrigin::Directory(_)) => {
+            format!("the site of {host} serves a directory of files, which are not cached")
+        }
+        Some(SiteOrigin::Relayed(_)) => format!("the site of {host} relays without the cache"),
+        Some(_) => format!("the site of {host} has no objects there"),
+    }
 }
 
 /// The host, if there is one, and the rest of the URL.
@@ -138,17 +185,6 @@ pub(crate) fn split(url: &str) -> Result<(Option<&str>, &str), String> {
     let (authority, target) = rest.split_at(rest.find('/').ok_or_else(wrong)?);
     let port = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
     Ok((Some(&authority[..port.unwrap_or(authority.len())]), target))
-}
-
-fn find<'s>(sites: &'s SiteTable, host: &str) -> Result<&'s HttpSite, String> {
-    match sites.find(host).map(|site| &site.origin) {
-        Some(SiteOrigin::Http(site, _)) => Ok(site),
-        Some(SiteOrigin::Directory(_)) => {
-            Err(format!("the site of {host} serves a directory of files, which are not cached"))
-        }
-        Some(SiteOrigin::Relayed(_)) => Err(format!("the site of {host} relays without the cache")),
-        None => Err(format!("no site answers to {host}")),
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
 use crate::clock::Clock;
-use crate::nodes::purge::{PurgeFailure, Purged, PurgedNodes, pattern};
+use crate::nodes::purge::{PurgeFailure, Purged, PurgedNodes, patterns};
 use crate::nodes::purge_fields::{missing_text, purge_fields};
 use crate::peers::peer_fields::PURGE_MISSING;
 use crate::peers::{ALIVE, MissedPurge, MissingNodes, Peer, Peers, nanoseconds};
@@ -43,14 +43,38 @@ pub fn purge_cluster(
     sites: &SiteTable,
     peers: &Peers,
 ) -> Result<Purged, PurgeFailure> {
-    let pattern = pattern(&order.target, sites).map_err(PurgeFailure::Wrong)?;
+    let mut all = Purged { objects: 0, cluster: None };
+    for pattern in patterns(&order.target, sites).map_err(PurgeFailure::Wrong)? {
+        let (objects, nodes) = purge_pattern_in_cluster(store, &pattern, order.soft, peers)?;
+        all.objects += objects;
+        all.cluster = Some(match all.cluster {
+            None => nodes,
+            Some(mut before) => {
+                before.missing.extend(nodes.missing);
+                before.missing.sort_unstable();
+                before.missing.dedup();
+                before.confirmed.retain(|name| nodes.confirmed.contains(name));
+                before
+            }
+        });
+    }
+    Ok(all)
+}
+
+/// Purges what one pattern selects.
+fn purge_pattern_in_cluster(
+    store: &Store,
+    pattern: &Pattern,
+    soft: bool,
+    peers: &Peers,
+) -> Result<(usize, PurgedNodes), PurgeFailure> {
     let ordered = nanoseconds(Clock::system().wall());
-    let purge = Ordered { pattern: &pattern, soft: order.soft, number: ordered };
+    let purge = Ordered { pattern, soft, number: ordered };
     let Rounds { objects, nodes, kept } = in_rounds(store, peers, &purge, Last::None);
-    peers.missed.add(&pattern, order.soft, &nodes.missing, ordered, Clock::system().now());
+    peers.missed.add(pattern, soft, &nodes.missing, ordered, Clock::system().now());
     let missed_kept = keep_missed(store, peers).map_err(PurgeFailure::NotKept);
     kept.and(missed_kept)?;
-    Ok(Purged { objects, cluster: Some(nodes) })
+    Ok((objects, nodes))
 }
 
 /// Takes over the purges that an earlier process with the same cache could not deliver.

@@ -16,7 +16,7 @@ use crate::origins::{LocalFuture, OriginBody, PeerObject};
 use crate::peers::peer_fields as fields;
 use crate::peers::{ALIVE, OutgoingEntry, Peer, PeerOutcome, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
-use crate::site::{HttpSite, Sharing};
+use crate::site::{HttpSite, Sharing, change_request};
 
 /// Bytes of a refusal that are read, so that its connection can be used again.
 const REFUSAL_BYTES: u64 = 4096;
@@ -44,7 +44,10 @@ pub(crate) async fn ask<'o>(
 ) -> Result<Box<dyn OriginBody + 'o>, OriginError> {
     let mut fetch = fetch.clone();
     site.loop_member.add_to(&mut fetch, wanted.loops);
-    let Some(sharing) = &site.sharing else { return context.origins.fetch(site.origin(), &fetch).await };
+    let Some(sharing) = &site.sharing else {
+        change_request(&site.request_rules, &mut fetch, None);
+        return context.origins.fetch(site.origin(), &fetch).await;
+    };
     let route = site.route(wanted.target, wanted.first_byte);
     for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
         let Step::Peer(peer, hop) = step else { break };
@@ -57,6 +60,8 @@ pub(crate) async fn ask<'o>(
             Err(PeerRefusal::ByNode) => {}
         }
     }
+    // Nodes apply their own when they ask the origin.
+    change_request(&site.request_rules, &mut fetch, None);
     context.origins.fetch(site.origin(), &fetch).await
 }
 

@@ -17,6 +17,10 @@ pub(super) use guard::{guard, refusal_page};
 pub enum Refusal {
     /// No site answers for the authority.
     NoSite,
+    /// The path could name another one for an origin, which another route may be for.
+    AmbiguousPath,
+    /// The site is out of service.
+    Maintenance,
     /// The client expects something else than `100 Continue` (RFC 9110 §10.1.1).
     Expectation,
     /// The request came as early data, which the site refuses (RFC 8470 §5.2).
@@ -51,8 +55,9 @@ impl Refusal {
                 | AccessRefusal::Referer,
             ) => Status::Forbidden,
             Self::Access(AccessRefusal::Credentials) => Status::Unauthorized,
-            Self::Access(AccessRefusal::Busy) => Status::ServiceUnavailable,
+            Self::Maintenance | Self::Access(AccessRefusal::Busy) => Status::ServiceUnavailable,
             Self::Limit(_) => Status::TooManyRequests,
+            Self::AmbiguousPath => Status::NotFound,
             Self::Body(rejection) => rejection.status,
         }
     }
@@ -66,7 +71,12 @@ impl Refusal {
             Self::Expectation => Some("unknown_expectation"),
             Self::Access(refusal) => Some(refusal.label()),
             Self::Limit(limit) => Some(limit.label),
-            Self::NoSite | Self::Early | Self::Loop | Self::Token(_) => None,
+            Self::NoSite
+            | Self::AmbiguousPath
+            | Self::Maintenance
+            | Self::Early
+            | Self::Loop
+            | Self::Token(_) => None,
         }
     }
 }
@@ -126,7 +136,7 @@ mod tests {
         SigningKey { id: "one".to_owned(), secret: Secret::new([7; 32].to_vec()) }.into()
     }
 
-    fn signing(site: &mut penstock_config::Site) {
+    fn signing(site: &mut penstock_config::SiteSettings) {
         site.signed_urls =
             Some(SignedUrls { keys: vec![key()], parameter: "token".to_owned(), cookie: None });
     }
@@ -157,7 +167,7 @@ mod tests {
                 let facts = Facts::cached(|site| site.early_data = rule);
                 let judged = facts.ask("GET /x", "", async |asked| {
                     asked.client.early = is_early;
-                    early(&facts.site, asked.client)
+                    early(facts.site(), asked.client)
                 });
                 assert_eq!(judged.await, expected, "{rule:?} {is_early}");
             }
@@ -169,7 +179,7 @@ mod tests {
         run(async {
             let (facts, files) = (Facts::cached(|_| {}), Facts::files(|_| {}));
             let mut fetch = penstock_origin::http::Fetch::get("/x");
-            facts.site.http().unwrap().loop_member.add_to(&mut fetch, Some("other"));
+            facts.site().http().unwrap().loop_member.add_to(&mut fetch, Some("other"));
             let own = fetch.fields["cdn-loop"].to_str().unwrap();
             for (fields, expected) in [
                 (String::new(), Ok(())),
@@ -177,10 +187,10 @@ mod tests {
                 (format!("CDN-Loop: {own}\r\n"), Err(Refusal::Loop)),
             ] {
                 let judged =
-                    facts.ask("GET /x", &fields, async |asked| has_passed(&facts.site, asked.client));
+                    facts.ask("GET /x", &fields, async |asked| has_passed(facts.site(), asked.client));
                 assert_eq!(judged.await, expected, "{fields}");
                 let judged =
-                    files.ask("GET /x", &fields, async |asked| has_passed(&files.site, asked.client));
+                    files.ask("GET /x", &fields, async |asked| has_passed(files.site(), asked.client));
                 assert_eq!(judged.await, Ok(()), "{fields}");
             }
         });
@@ -204,7 +214,7 @@ mod tests {
             ] {
                 let judged = facts.ask(&line, "", async |asked| {
                     let bare = token_of(asked, &facts)?;
-                    Ok(bare.map(|bare| (bare.path.to_owned(), bare.query.map(|query| query.into_owned()))))
+                    Ok(bare.map(|bare| (bare.path.into_owned(), bare.query.map(|query| query.into_owned()))))
                 });
                 assert_eq!(judged.await, expected, "{line}");
             }
@@ -215,7 +225,7 @@ mod tests {
         asked: &crate::response::Exchange<'r>,
         facts: &Facts,
     ) -> Result<Option<Bare<'r>>, Refusal> {
-        token(&facts.fixture.context, &facts.site, asked.client)
+        token(&facts.fixture.context, facts.site(), asked.client)
     }
 
     #[test]
@@ -232,7 +242,7 @@ mod tests {
             ] {
                 let judged = facts.ask("GET /x", fields, async |asked| {
                     asked.client.early = is_early;
-                    admit(&facts.fixture.context, &facts.site, asked.client).map(|bare| bare.is_some())
+                    admit(&facts.fixture.context, facts.site(), asked.client).map(|bare| bare.is_some())
                 });
                 assert_eq!(judged.await, Err(expected));
             }

@@ -184,7 +184,7 @@ mod tests {
     const PEER: Requester = Requester::Peer(Hop::Owner);
 
     fn http(facts: &Facts) -> (&Arc<HttpSite>, &Arc<Store>) {
-        let SiteOrigin::Http(http, store) = &facts.site.origin else { panic!("the site has a cache") };
+        let SiteOrigin::Http(http, store) = &facts.site().origin else { panic!("the site has a cache") };
         (http, store)
     }
 

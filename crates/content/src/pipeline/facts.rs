@@ -1,8 +1,6 @@
 //! What a single stage is given, for its tests: a site, the surroundings of a worker, and one request.
 
-use std::sync::Arc;
-
-use penstock_config::{Origin, Uncached};
+use penstock_config::{Origin, SiteSettings, Uncached};
 use penstock_http::Rejection;
 use penstock_origin::http::BodySender;
 
@@ -14,17 +12,16 @@ use crate::tests::fixture::{Fixture, client, head, http_origin, parse, site};
 /// A site and the surroundings of a worker.
 pub(super) struct Facts {
     pub(super) fixture: Fixture,
-    pub(super) site: Arc<Site>,
 }
 
 impl Facts {
     /// A site whose origin is asked through the cache.
-    pub(super) fn cached(change: impl FnOnce(&mut penstock_config::Site)) -> Self {
+    pub(super) fn cached(change: impl FnOnce(&mut SiteSettings)) -> Self {
         Self::of(Fixture::with(change))
     }
 
     /// A site whose origin is asked without the cache.
-    pub(super) fn relayed(change: impl FnOnce(&mut penstock_config::Site)) -> Self {
+    pub(super) fn relayed(change: impl FnOnce(&mut SiteSettings)) -> Self {
         let mut origin = http_origin();
         if let Origin::Http(origin) = &mut origin {
             origin.uncached = Some(Uncached::default());
@@ -33,13 +30,18 @@ impl Facts {
     }
 
     /// A site of files.
-    pub(super) fn files(change: impl FnOnce(&mut penstock_config::Site)) -> Self {
+    pub(super) fn files(change: impl FnOnce(&mut SiteSettings)) -> Self {
         Self::of(Fixture::of(|directory| site(Origin::Directory(directory.to_owned()), change)))
     }
 
     fn of(fixture: Fixture) -> Self {
-        let site = Arc::clone(fixture.sites.find("media.example").unwrap());
-        Self { fixture, site }
+        Self { fixture }
+    }
+
+    /// The site.
+    pub(super) fn site(&self) -> &Site {
+        let found = self.fixture.sites.find("media.example", None);
+        found.and_then(|site| site.all().last()).unwrap()
     }
 
     /// The outcome of `stage` for a request such as `GET /x` with these field lines, over TLS.
@@ -51,7 +53,7 @@ impl Facts {
     ) -> T {
         let head = head(line, fields);
         let request = parse(&head);
-        let mut exchange = Exchange::new(&self.fixture.context, client(&request, false), Some(&self.site));
+        let mut exchange = Exchange::new(&self.fixture.context, client(&request, false), Some(self.site()));
         stage(&mut exchange).await
     }
 }

@@ -1,5 +1,6 @@
 //! Finish: what a site puts on every response, pages of this server included.
 
+use crate::pipeline::field_rules::change_response;
 use crate::response::{Exchange, Response};
 
 /// The start of the names of all fields of CORS.
@@ -23,6 +24,9 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     }
     if let (Some(policy), true) = (&site.hsts, secure) {
         fields.field(HSTS, policy);
+    }
+    if !site.response_rules.is_empty() {
+        change_response(&site.response_rules, exchange, response.cache_status, fields);
     }
 }
 

@@ -286,10 +286,11 @@ mod tests {
     }
 
     async fn forwarded(facts: &Facts, fields: &str, body: &mut RecordedBody) -> Result<Answer, Rejection> {
-        let store = Some(&facts.fixture.store).filter(|_| matches!(&facts.site.origin, SiteOrigin::Http(..)));
-        let http = facts.site.http().unwrap();
+        let store =
+            Some(&facts.fixture.store).filter(|_| matches!(&facts.site().origin, SiteOrigin::Http(..)));
+        let http = facts.site().http().unwrap();
         let response = facts
-            .ask("POST /x", fields, async |asked| forward(asked, &facts.site, http, store, body).await)
+            .ask("POST /x", fields, async |asked| forward(asked, facts.site(), http, store, body).await)
             .await?;
         Ok(read(&facts.fixture.context, response).await)
     }

@@ -13,7 +13,7 @@ use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
 use crate::response::{Body, ChunkSource, Exchange, Response};
-use crate::site::{HttpSite, Permit};
+use crate::site::{HttpSite, Permit, change_request};
 use crate::site_table::Site;
 
 /// Fields that each response has from this server, and Alt-Svc, which names addresses of the origin.
@@ -63,6 +63,10 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
     (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
     http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
     name_client(&mut fetch, site.forwarded, request.authority(), client.address.ip(), client.secure);
+    if !http.request_rules.is_empty() {
+        let address = client.address.ip().to_canonical().to_string();
+        change_request(&http.request_rules, &mut fetch, Some((request, &address)));
+    }
     Some(fetch)
 }
 
@@ -127,7 +131,7 @@ mod tests {
 
     async fn fetch_of(facts: &Facts, line: &str, more: &str) -> Option<Fetch> {
         facts
-            .ask(line, more, async |asked| client_fetch(asked, &facts.site, facts.site.http().unwrap()))
+            .ask(line, more, async |asked| client_fetch(asked, facts.site(), facts.site().http().unwrap()))
             .await
     }
 

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use penstock_config::{FixedResponse, Redirect};
 use penstock_http::caching::is_of_connection;
 use penstock_http::{Method, Rejection, ResponseHead, Status};
 use penstock_origin::http::InterimHead;
@@ -12,6 +13,7 @@ use crate::origins::passed_fields;
 use crate::peers::is_internal;
 use crate::pipeline::cached::from_cache;
 use crate::pipeline::forwarded::forward;
+use crate::pipeline::redirect::{fixed, redirected};
 use crate::pipeline::relayed::relay_response;
 use crate::pipeline::request_body::RequestBody;
 use crate::response::{Exchange, FileRepresentation, Representation, Response};
@@ -25,6 +27,10 @@ enum Source<'s> {
     Options,
     /// The status says it all.
     Page(Status),
+    /// This server: the route is elsewhere.
+    Redirect(&'s Redirect),
+    /// This server: the configuration has the response.
+    Fixed(&'s FixedResponse),
     /// A file, the cache, or an origin without the cache: the body of the request is not used.
     Read,
     /// An origin, which gets the body of the request; with the cache, for what the response changes in it.
@@ -64,6 +70,8 @@ pub(super) async fn source(
         }
         Source::Options => exchange.options(site),
         Source::Page(status) => exchange.page(status),
+        Source::Redirect(redirect) => redirected(exchange, redirect),
+        Source::Fixed(response) => fixed(exchange, response),
     };
     // The response does not depend on the body. One that cannot be read past ends the connection.
     let _is_unread = body.pass_over().await;
@@ -92,6 +100,14 @@ async fn next_event(exchange: &Exchange<'_>, body: &impl RequestBody) -> Result<
 fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
     let request = exchange.request;
     let forwarded = match &site.origin {
+        // A preflight follows no redirect.
+        SiteOrigin::Redirect(_) | SiteOrigin::Fixed(_)
+            if request.method() == Method::Options && site.cors.is_some() =>
+        {
+            return Source::Options;
+        }
+        SiteOrigin::Redirect(redirect) => return Source::Redirect(redirect),
+        SiteOrigin::Fixed(response) => return Source::Fixed(response),
         SiteOrigin::Directory(_) => None,
         SiteOrigin::Http(http, store) => Some((http, Some(store))),
         SiteOrigin::Relayed(http) => Some((http, None)),
@@ -135,6 +151,8 @@ async fn read(exchange: &Exchange<'_>, site: &Site) -> Response {
             response
         }
         SiteOrigin::Http(origin, store) => from_cache(exchange, origin, store).await,
+        SiteOrigin::Redirect(redirect) => redirected(exchange, redirect),
+        SiteOrigin::Fixed(response) => fixed(exchange, response),
     }
 }
 
@@ -151,6 +169,7 @@ mod tests {
         match source {
             Source::Options => "options".to_owned(),
             Source::Page(status) => status.code().to_string(),
+            Source::Redirect(_) | Source::Fixed(_) => "here".to_owned(),
             Source::Read => "read".to_owned(),
             Source::Forwarded(_, Some(_)) => "forwarded, cached".to_owned(),
             Source::Forwarded(_, None) => "forwarded".to_owned(),
@@ -175,8 +194,8 @@ mod tests {
                 ("GET /a%00b", ["404", "404", "read", "404"]),
             ] {
                 for (facts, expected) in [&cached, &relayed, &files, &own].into_iter().zip(expected) {
-                    let found = facts.ask(line, "", async |asked| label(&source_of(asked, &facts.site)));
-                    assert_eq!(found.await, expected, "{line} {:?}", facts.site.origin);
+                    let found = facts.ask(line, "", async |asked| label(&source_of(asked, facts.site())));
+                    assert_eq!(found.await, expected, "{line} {:?}", facts.site().origin);
                 }
             }
         });
@@ -190,19 +209,19 @@ mod tests {
             for line in ["GET /x", "PUT /x"] {
                 let mut body = RecordedBody::default();
                 let status = facts.ask(line, "", async |asked| {
-                    source(asked, &facts.site, &mut body).await.map(|response| response.head.status)
+                    source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
                 });
                 assert_eq!(status.await, Ok(if line == "GET /x" { 200 } else { 405 }));
                 assert_eq!(body.calls, ["pass_over"], "{line}");
             }
             let mut body = RecordedBody { rejection: Some(LEFT), ..RecordedBody::default() };
             let asked = facts.ask("GET /x", "", async |asked| {
-                source(asked, &facts.site, &mut body).await.map(|response| response.head.status)
+                source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
             });
             assert_eq!(asked.await, Err(LEFT));
             let mut body = RecordedBody { rejection: Some(LEFT), ..RecordedBody::default() };
             let page = facts.ask("PUT /x", "", async |asked| {
-                source(asked, &facts.site, &mut body).await.map(|response| response.head.status)
+                source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
             });
             assert_eq!(page.await, Ok(405), "the page does not depend on the body");
         });
@@ -219,7 +238,7 @@ mod tests {
                 .reply(Reply::ok(&[("cache-control", "max-age=60")], b"kept").head_after(&gate));
             let mut body = RecordedBody { has_left: true, ..RecordedBody::default() };
             let asked = facts.ask("GET /x", "", async |asked| {
-                source(asked, &facts.site, &mut body).await.map(|response| response.head.status)
+                source(asked, facts.site(), &mut body).await.map(|response| response.head.status)
             });
             assert_eq!(asked.await, Err(LEFT));
             gate.open();
@@ -236,7 +255,7 @@ mod tests {
                 ("GET /memory?a=1", 301, "/memory/?a=1"),
                 ("GET /memory/", 404, ""),
             ] {
-                let response = facts.ask(line, "", async |asked| read(asked, &facts.site).await).await;
+                let response = facts.ask(line, "", async |asked| read(asked, facts.site()).await).await;
                 let answer = read_body(&facts.fixture.context, response).await;
                 assert_eq!((answer.status, answer.field("location").as_str()), (status, location), "{line}");
             }

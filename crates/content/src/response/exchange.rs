@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use penstock_egress::Part;
 use penstock_http::{Fields, HttpVersion, Method, Request, Status};
 use penstock_origin::http::{InterimHead, InterimHeads};
 
@@ -87,7 +88,11 @@ impl<'e> Exchange<'e> {
     }
 
     fn page_of(&self, status: Status, retry_after: u64, more: impl FnOnce(&mut Fields)) -> Response {
-        let mut page = Response::page(status);
+        let pages = self.site.iter().flat_map(|site| &site.error_pages);
+        let mut page = match pages.into_iter().find(|page| page.statuses.contains(&status.code())) {
+            Some(own) => Response::page_of(status, &own.content_type, Part::Shared(own.body.clone())),
+            None => Response::page(status),
+        };
         let fields = &mut page.head.fields;
         if let (Status::MethodNotAllowed, Some(site)) = (status, self.site) {
             fields.field("Allow", &site.allowed);

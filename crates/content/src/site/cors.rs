@@ -20,7 +20,8 @@ pub(crate) struct Cors {
 const ALLOWED: &str = "Range, If-Range, If-None-Match, If-Modified-Since, CMCD-Object, CMCD-Request, CMCD-Session, \
                        CMCD-Status";
 /// Response fields that every site exposes.
-const EXPOSED: &str = "Content-Length, Content-Range, Date, ETag, Age, Cache-Status";
+const EXPOSED: &str = "Content-Length, Content-Range, Date, ETag, Age, Cache-Status, CMSD-Static, \
+                       CMSD-Dynamic";
 
 impl Cors {
     pub(crate) fn new(raw: &penstock_config::Cors) -> Self {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use penstock_cluster::{BLOCK_BYTES, block_of};
-use penstock_config::{Balance, Bypass, CachePolicy, OriginServer, limits};
+use penstock_config::{Balance, Bypass, CachePolicy, FieldRules, OriginServer, limits};
 use penstock_http::caching::DefaultLifetimes;
 use penstock_http::manifest::{Delivery, Manifest, resolve};
 use penstock_http::{OriginUrl, Request};
@@ -43,12 +43,14 @@ pub struct HttpSite {
     token_cookie: Option<String>,
     /// Whether Origin is the only one.
     forwards_origin_only: bool,
-    live: LiveDirectories,
+    /// Changes to the fields of requests to its servers.
+    pub(crate) request_rules: FieldRules,
+    live: Arc<LiveDirectories>,
     /// Maximum length in bytes of a body whose length the origin does not announce.
     pub(crate) max_unannounced: u64,
     /// Segments that are fetched ahead.
     pub(crate) prefetch: usize,
-    pub(crate) next: Successors,
+    pub(crate) next: Arc<Successors>,
     /// The nodes that share its objects.
     pub(crate) sharing: Option<Sharing>,
     /// How requests choose a server; `None` takes each in turn.
@@ -87,14 +89,17 @@ impl Sharing {
 }
 
 impl HttpSite {
-    /// Opens a site whose signed URLs have this cookie. It shares its origin with the one of `known` that has the same settings, and with it health and
-    /// limits of the servers.
+    /// Opens a site whose signed URLs have this cookie. It shares its origin with the one of `known` that has the same
+    /// settings, and with it health and limits of the servers. What its playlists tell it shares with the other routes of its
+    /// site, `siblings`, that have the same objects.
     pub fn new<'k>(
         origin: &penstock_config::HttpOrigin,
         cache: &CachePolicy,
         token_cookie: Option<&str>,
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
+        request_rules: &FieldRules,
+        siblings: &[Arc<Self>],
     ) -> Arc<Self> {
         let settings = settings(origin);
         let first = origin.targets.first();
@@ -109,7 +114,17 @@ impl HttpSite {
         if let Some(s3) = &origin.s3 {
             name = format!("s3 {} {} {}", s3.endpoint, s3.bucket, s3.prefix);
         }
-        let same = known.find(|known| known.is_of(&settings)).cloned();
+        if origin.follow_redirects > 0 {
+            // What a redirect leads to is another object than the redirect.
+            name = format!("{name} redirects to {}", origin.redirect_hosts.join(" "));
+        }
+        if !request_rules.is_empty() {
+            // What an origin is told can change its response. Of secrets the name counts: a new value is for the same bytes.
+            let digest = sha256(&[request_rules.written().as_bytes()]);
+            name = format!("{name} fields {}", hexadecimal(&digest[..16]));
+        }
+        let of_sibling = siblings.iter().map(|sibling| &sibling.origin).find(|known| known.is_of(&settings));
+        let same = of_sibling.or_else(|| known.find(|known| known.is_of(&settings))).cloned();
         let peers = peers.filter(|_| origin.peers);
         let sharing = peers.map(|peers| Sharing::new(&name, origin, cache, peers));
         let loop_member = match &sharing {
@@ -124,7 +139,11 @@ impl HttpSite {
         if !cache.cookies.is_empty() {
             name = format!("{name} of {}", cache.cookies.join(","));
         }
+        let sibling = siblings.iter().find(|sibling| sibling.name == name);
         Arc::new(Self {
+            request_rules: request_rules.clone(),
+            live: sibling.map(|sibling| Arc::clone(&sibling.live)).unwrap_or_default(),
+            next: sibling.map(|sibling| Arc::clone(&sibling.next)).unwrap_or_default(),
             loop_member,
             sharing,
             spread: origin.spread.map(|by| Spread::new(by, &origin.targets)),
@@ -135,10 +154,8 @@ impl HttpSite {
             token_cookie: token_cookie.map(str::to_owned),
             forwards_origin_only: cache.vary == ["origin"],
             forwarded: cache.vary.clone().into(),
-            live: LiveDirectories::default(),
             max_unannounced: origin.max_unannounced,
             prefetch: cache.prefetch,
-            next: Successors::default(),
             policy: cache.clone(),
         })
     }

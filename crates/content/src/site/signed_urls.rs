@@ -88,7 +88,7 @@ pub fn encode(token: &str) -> String {
 /// A request's target without its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bare<'r> {
-    pub(crate) path: &'r str,
+    pub(crate) path: Cow<'r, str>,
     pub(crate) query: Option<Cow<'r, str>>,
 }
 
@@ -104,14 +104,14 @@ pub(crate) fn admit<'r>(
     let in_query = request.query().and_then(|query| query::take(query, &rules.parameter));
     let in_path = split_path(request.raw_path(), &rules.parameter);
     let bare = Bare {
-        path: in_path.map_or_else(|| request.raw_path(), |(_, rest)| rest),
+        path: Cow::Borrowed(in_path.map_or_else(|| request.raw_path(), |(_, rest)| rest)),
         query: match &in_query {
             Some(taken) => taken.rest.clone().map(Cow::Owned),
             None => request.query().map(Cow::Borrowed),
         },
     };
     request.url_path().map_err(|_| Refusal::OtherPath)?;
-    let path = bare_path(bare.path)?;
+    let path = bare_path(&bare.path)?;
     let cookies = rules.cookie.iter().flat_map(|name| cookies_of(request, name));
     let in_url = in_query.map(|taken| taken.value).into_iter().chain(in_path.map(|(token, _)| token));
     let mut refusal = Refusal::Missing;
@@ -179,7 +179,7 @@ fn of_hexadecimal(text: &str) -> Option<[u8; 32]> {
 }
 
 /// The token in front of a path, and the path behind it.
-fn split_path<'r>(path: &'r str, parameter: &str) -> Option<(&'r str, &'r str)> {
+pub(crate) fn split_path<'r>(path: &'r str, parameter: &str) -> Option<(&'r str, &'r str)> {
     let rest = path.strip_prefix('/')?.strip_prefix(parameter)?.strip_prefix('=')?;
     match rest.find('/') {
         Some(slash) => Some((&rest[..slash], &rest[slash..])),
@@ -191,16 +191,20 @@ fn split_path<'r>(path: &'r str, parameter: &str) -> Option<(&'r str, &'r str)> 
 /// resolves more than it should: an encoded slash, or a segment that climbs behind any decoding.
 fn bare_path(path: &str) -> Result<Vec<u8>, Refusal> {
     let decoded = percent_decoded(path.as_bytes()).ok_or(Refusal::OtherPath)?;
+    let is_other = path.contains("%2F") || climbs(path);
+    if is_other { Err(Refusal::OtherPath) } else { Ok(decoded.into_owned()) }
+}
+
+/// Whether a path has a dot segment behind one or two decodings. Its normal form has none that is plain.
+pub(crate) fn climbs(path: &str) -> bool {
     // Some origins take `..;x` for `..`, and some a backslash for a slash.
     let is_climb = |segment: &[u8]| {
         let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
         matches!(name, b"." | b"..")
     };
-    let climbs = |path: &[u8]| path.split(|byte| matches!(byte, b'/' | b'\\')).any(is_climb);
-    let decoded_again = percent_decoded(&decoded);
-    let is_other =
-        path.contains("%2F") || climbs(&decoded) || decoded_again.is_some_and(|path| climbs(&path));
-    if is_other { Err(Refusal::OtherPath) } else { Ok(decoded.into_owned()) }
+    let has_climb = |path: &[u8]| path.split(|byte| matches!(byte, b'/' | b'\\')).any(is_climb);
+    let Some(decoded) = percent_decoded(path.as_bytes()) else { return false };
+    has_climb(&decoded) || percent_decoded(&decoded).is_some_and(|path| has_climb(&path))
 }
 
 /// The values of a cookie: a browser may send one for each path it was set for (RFC 6265 §5.4).

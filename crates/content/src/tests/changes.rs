@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_cache::Object;
-use penstock_config::Site;
+use penstock_config::SiteSettings;
 use tokio::time::advance;
 
 use super::fixture::{Fixture, run};
@@ -23,7 +23,7 @@ const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\
 /// A fixed number, as Linux has it on x86-64 and on AArch64.
 const O_NONBLOCK: i32 = 0o4000;
 
-fn with_post(site: &mut Site) {
+fn with_post(site: &mut SiteSettings) {
     site.methods = vec!["POST".to_owned()];
 }
 

@@ -177,8 +177,7 @@ fn sites(keys: &[Arc<SigningKey>; 2]) -> [Site; 4] {
         };
         let mut origin = HttpOrigin::new(vec![server(80), server(8080)]);
         origin.uncached = (number == UNCACHED).then(Uncached::default);
-        fixture::site(Origin::Http(Box::new(origin)), |site| {
-            site.hosts = vec![HostPattern::Exact(HOSTS[number].to_owned())];
+        let site = fixture::site(Origin::Http(Box::new(origin)), |site| {
             let fields = ["accept-language", "authorization"].map(str::to_owned);
             site.cache.vary = fields[..[1, 2, 1, 0][number]].to_vec();
             if is_signed(number) {
@@ -188,7 +187,8 @@ fn sites(keys: &[Arc<SigningKey>; 2]) -> [Site; 4] {
             if number != 0 {
                 site.methods = vec!["POST".to_owned()];
             }
-        })
+        });
+        Site { hosts: vec![HostPattern::Exact(HOSTS[number].to_owned())], ..site }
     })
 }
 

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{
-    Cache, CachePolicy, DotFiles, EarlyRequests, Forwarded, Headers, HostPattern, HttpOrigin, MemoryTier,
-    Origin, Site,
+    Cache, CachePolicy, Forwarded, HostPattern, HttpOrigin, MemoryTier, Origin, Site, SiteSettings,
 };
 use penstock_egress::Part;
 use penstock_http::{HeadLimits, OriginUrl, Rejection, Request};
@@ -26,9 +25,11 @@ use crate::cache_status::CacheStatus;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::BodyError;
-use crate::handle::{Audience, handle};
+use crate::handle::{Audience, Clients, handle};
 use crate::nodes::PeerService;
 use crate::peers::Peers;
+#[cfg(test)]
+use crate::pipeline::Handled;
 use crate::pipeline::RequestBody;
 use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
 use crate::response::{Body, ClientRequest, ContentLength, Response};
@@ -97,23 +98,15 @@ impl Answer {
 }
 
 /// A site for all hosts.
-pub(crate) fn site(origin: Origin, change: impl FnOnce(&mut Site)) -> Site {
-    let mut site = Site {
-        hosts: vec![HostPattern::Any],
-        origin,
+pub(crate) fn site(origin: Origin, change: impl FnOnce(&mut SiteSettings)) -> Site {
+    let mut settings = SiteSettings {
         cache: CachePolicy { prefetch: 0, ..CachePolicy::default() },
         methods: Vec::new(),
         forwarded: Forwarded::Off,
-        signed_urls: None,
-        access: penstock_config::Access::default(),
-        limits: penstock_config::SiteLimits::default(),
-        early_data: EarlyRequests::Allow,
-        index: "index.html".to_owned(),
-        headers: Headers::default(),
-        dot_files: DotFiles::default(),
+        ..SiteSettings::new(origin)
     };
-    change(&mut site);
-    site
+    change(&mut settings);
+    Site { hosts: vec![HostPattern::Any], listeners: None, routes: Vec::new(), settings }
 }
 
 pub(crate) fn http_origin() -> Origin {
@@ -155,7 +148,7 @@ impl Fixture {
     }
 
     /// The same, changed.
-    pub(crate) fn with(change: impl FnOnce(&mut Site)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut SiteSettings)) -> Self {
         Self::of(|_| site(http_origin(), change))
     }
 
@@ -165,7 +158,7 @@ impl Fixture {
     }
 
     /// The same, changed.
-    pub(super) fn in_cluster_with(peers: &Arc<Peers>, change: impl FnOnce(&mut Site)) -> Self {
+    pub(super) fn in_cluster_with(peers: &Arc<Peers>, change: impl FnOnce(&mut SiteSettings)) -> Self {
         let fixture = Self::cached();
         let mut origin = http_origin();
         if let Origin::Http(origin) = &mut origin {
@@ -238,8 +231,10 @@ impl Fixture {
 
     /// The site.
     pub(super) fn http_site(&self) -> Arc<HttpSite> {
-        let site = self.sites.find("media.example").unwrap();
-        let SiteOrigin::Http(http, _) = &site.origin else { panic!("the site has an HTTP origin") };
+        let site = self.sites.find("media.example", None).unwrap();
+        let Some(SiteOrigin::Http(http, _)) = site.all().last().map(|site| &site.origin) else {
+            panic!("the site has an HTTP origin")
+        };
         Arc::clone(http)
     }
 
@@ -311,15 +306,30 @@ async fn open(
     let request = parse(&head);
     let client = ClientRequest { address: (address, 40_000).into(), ..client(&request, early) };
     let before = allocations();
-    let handled = handle(context, Audience::Clients(sites, None), client, &mut Bodiless).await;
+    let handled = handle(context, Audience::Clients(Clients::of(sites)), client, &mut Bodiless).await;
     ALLOCATIONS.set(allocations() - before);
     handled.response
+}
+
+/// The response to a head over a listener, over TLS or not.
+#[cfg(test)]
+pub(super) async fn open_by(
+    context: &Rc<Context>,
+    clients: Clients<'_>,
+    head: &str,
+    secure: bool,
+) -> Handled {
+    let request = parse(head);
+    let client = ClientRequest { secure, ..client(&request, false) };
+    handle(context, Audience::Clients(clients), client, &mut Bodiless).await
 }
 
 /// The response to a head as it stands.
 pub(super) async fn open_head(context: &Rc<Context>, sites: &SiteTable, head: &str, early: bool) -> Response {
     let request = parse(head);
-    handle(context, Audience::Clients(sites, None), client(&request, early), &mut Bodiless).await.response
+    handle(context, Audience::Clients(Clients::of(sites)), client(&request, early), &mut Bodiless)
+        .await
+        .response
 }
 
 pub(crate) fn head(line: &str, fields: &str) -> String {

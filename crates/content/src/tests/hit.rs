@@ -12,7 +12,6 @@ use penstock_egress::Part;
 use super::fixture::{Fixture, SLICE, allocations_of_response, content, run, run_with_files, site};
 use super::scripted::Reply;
 use crate::response::Body;
-use crate::site_table::SiteOrigin;
 
 const FRESH: &[(&str, &str)] =
     &[("cache-control", "max-age=60"), ("etag", "\"a\""), ("content-type", "video/mp4")];
@@ -106,8 +105,8 @@ fn a_hit_takes_none_of_the_locks_of_this_crate() {
             let fixture = Fixture::with(|site| site.cache.prefetch = prefetch);
             fixture.origin.reply(Reply::ok(FRESH, b"hello"));
             fixture.get("GET /x", "").await;
-            let site = fixture.sites.find("media.example").unwrap();
-            let SiteOrigin::Http(http, _) = &site.origin else { panic!("the site has an HTTP origin") };
+            let site = fixture.http_site();
+            let http = &site;
             let store = &fixture.store;
             let held =
                 (store.variants.hold(), store.invalidations.hold(), store.volatile.hold(), http.next.hold());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use penstock_config::Site;
+use penstock_config::SiteSettings;
 use penstock_origin::http::OriginError;
 use tokio::time::advance;
 
@@ -20,7 +20,7 @@ const VARYING: FieldList<'static> =
 const FRENCH: &str = "Accept-Language: fr\r\n";
 const GERMAN: &str = "Accept-Language: de\r\n";
 
-fn vary_by_language(site: &mut Site) {
+fn vary_by_language(site: &mut SiteSettings) {
     site.cache.vary = vec!["accept-language".to_owned()];
 }
 

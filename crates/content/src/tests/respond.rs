@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use penstock_config::{Cors, CorsOrigins, EarlyRequests, HostPattern, Origin};
+use penstock_config::{Cors, CorsOrigins, EarlyRequests, HostPattern, Origin, Site};
 
 use penstock_origin::http::OriginError;
 
@@ -171,11 +171,9 @@ fn conditions_and_ranges_select_the_same_parts_of_a_cached_object() {
 #[test]
 fn a_request_that_a_site_does_not_answer_gets_its_status() {
     run(async {
-        let fixture = Fixture::with(|site| {
-            site.hosts = vec![HostPattern::Exact("media.example".to_owned())];
-            site.early_data = EarlyRequests::Refuse;
-        });
-        let other = Fixture::with(|site| site.hosts = vec![HostPattern::Exact("other.example".to_owned())]);
+        let fixture = Fixture::with(|site| site.early_data = EarlyRequests::Refuse);
+        let hosts = vec![HostPattern::Exact("other.example".to_owned())];
+        let other = Fixture::of_sites(&[Site { hosts, ..site(http_origin(), |_| {}) }]);
         let early = read(&fixture.context, fixture.open_as("GET /x", "", true).await).await;
         assert_eq!(early.status, 425);
         assert_eq!(other.get("GET /x", "").await.status, 421);
@@ -243,7 +241,7 @@ fn the_cors_and_hsts_fields_of_an_origin_are_kept_unless_the_site_has_its_own() 
             assert_eq!(answer.field(names[0]), "*");
             assert_eq!(
                 answer.field(names[1]),
-                "Content-Length, Content-Range, Date, ETag, Age, Cache-Status"
+                "Content-Length, Content-Range, Date, ETag, Age, Cache-Status, CMSD-Static, CMSD-Dynamic"
             );
         }
     });

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use penstock_config::Site;
+use penstock_config::SiteSettings;
 use tokio::task::yield_now;
 use tokio::time::advance;
 
@@ -15,7 +15,7 @@ const FRESH: FieldList<'static> = &[("cache-control", "max-age=60"), ("etag", "\
 const ENGLISH: &str = "Accept-Language: en\r\n";
 const GERMAN: &str = "Accept-Language: de\r\n";
 
-fn vary_by_language(site: &mut Site) {
+fn vary_by_language(site: &mut SiteSettings) {
     site.cache.vary = vec!["accept-language".to_owned()];
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::signing::secret_of_file;
-use penstock_config::{CachePolicy, HostPattern, HttpOrigin, SignedUrls, SigningKey, Site};
+use penstock_config::{
+    CachePolicy, FieldRules, HostPattern, HttpOrigin, SignedUrls, SigningKey, Site, SiteSettings,
+};
 use penstock_http::OriginUrl;
 use penstock_http::query::Counting;
 
@@ -14,7 +16,7 @@ use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::site::HttpSite;
 use crate::site::signed_urls::{encode, sign};
 
-fn vary_by_language(site: &mut Site) {
+fn vary_by_language(site: &mut SiteSettings) {
     site.cache.vary = vec!["accept-language".to_owned()];
 }
 
@@ -161,7 +163,7 @@ fn nothing_is_prefetched_for_a_request_with_personal_fields() {
     }
 }
 
-fn vary_and_post(site: &mut Site) {
+fn vary_and_post(site: &mut SiteSettings) {
     site.cache.vary = vec!["accept-language".to_owned(), "cookie".to_owned()];
     site.methods = vec!["POST".to_owned()];
 }
@@ -232,7 +234,7 @@ fn a_method_that_fails_changes_nothing() {
 
 #[test]
 fn a_fetch_that_began_before_a_change_is_for_clients_that_asked_before_it() {
-    for vary in [vary_and_post, |site: &mut Site| site.methods = vec!["POST".to_owned()]] {
+    for vary in [vary_and_post, |site: &mut SiteSettings| site.methods = vec!["POST".to_owned()]] {
         run(async move {
             let fixture = Fixture::with(vary);
             let gate = Gate::new();
@@ -316,7 +318,17 @@ fn bytes_that_came_in_the_clear_are_not_for_a_site_whose_origin_is_tls() {
     let name = |urls: &[&str]| {
         let targets = urls.iter().map(|url| (OriginUrl::parse(url).unwrap(), 1)).collect();
         let origin = HttpOrigin::new(targets);
-        HttpSite::new(&origin, &CachePolicy::default(), None, [].into_iter(), None).name.clone()
+        HttpSite::new(
+            &origin,
+            &CachePolicy::default(),
+            None,
+            [].into_iter(),
+            None,
+            &FieldRules::default(),
+            &[],
+        )
+        .name
+        .clone()
     };
     let (clear, tls) = (name(&["http://origin/a"]), name(&["https://origin/a"]));
     assert_ne!(clear, tls);
@@ -342,12 +354,12 @@ fn a_query_that_does_not_count_has_no_directives_but_those_of_playlists() {
 fn sites_that_ask_the_same_servers_with_other_fields_share_no_objects() {
     run(async {
         let sites = ["plain.example", "media.example"].map(|host| {
-            site(http_origin(), |site| {
-                site.hosts = vec![HostPattern::Exact(host.to_owned())];
+            let site = site(http_origin(), |site| {
                 if host == "media.example" {
                     vary_by_language(site);
                 }
-            })
+            });
+            Site { hosts: vec![HostPattern::Exact(host.to_owned())], ..site }
         });
         let fixture = Fixture::of_sites(&sites);
         fixture.origin.handle(|asked| Reply::ok(VARYING, asked.field("accept-language").as_bytes()));

@@ -103,8 +103,8 @@ fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connectio
         connection.versions = listening.versions;
     }
     connection.purpose = listening.purpose;
-    connection.health = listening.health.clone();
     connection.alt_svc = listening.alt_svc.clone();
+    connection.rules = listening.rules.clone();
     if let Some(low_water) = listening.paced_low_water {
         connection.outlet.follow_pacing(low_water);
     }

@@ -33,6 +33,7 @@ fn record(target: &[u8]) -> Record {
         request_number: 3,
         stream: None,
         site: Some(Text::cut(b"video.example", 64)),
+        route: Some(Text::cut(b"/live/*", 64)),
         cache: Some("hit"),
         short: None,
     }
@@ -70,6 +71,7 @@ fn a_record_is_one_line_of_json_with_all_fields() {
         "client_port": 50123,
         "host": "video.example",
         "site": "video.example",
+        "route": "/live/*",
         "method": "GET",
         "target": "/live/seg.m4s?t=1",
         "status": 206,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
-use penstock_content::SiteNumber;
+use penstock_content::{RouteNumber, SiteNumber};
 use penstock_http::{HttpVersion, Request};
 use penstock_tls::Ja4;
 
@@ -25,6 +25,8 @@ pub(crate) struct Answered {
     pub(crate) cache: Option<&'static str>,
     /// The site that answered.
     pub(crate) site: Option<SiteNumber>,
+    /// The route of the site.
+    pub(crate) route: Option<RouteNumber>,
 }
 
 /// The connection, and the stream if it has several, that carried a response.
@@ -87,7 +89,7 @@ impl Recording {
         answered: &Answered,
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, site } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site, route } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
         let log = settings.access_log.as_ref().map(|_| {
             Box::new(Record {
@@ -106,6 +108,7 @@ impl Recording {
                 early_data: early,
                 cache,
                 site: site.map(|number| text(settings.sites.name(number))),
+                route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
                 ..of_carrier(carrier, status)
             })
         });
@@ -177,6 +180,7 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         stream: carrier.stream,
         cache: None,
         site: None,
+        route: None,
         short: None,
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_content::NetworkEntry;
+use penstock_content::{ListenerRules, NetworkEntry};
 use penstock_http3::{
     ConnectionId, Datagram, Http3Limits, IdKey, Initial, NetworkPath, QuicConfig, RetryOrigin,
     ServerConnection, version_negotiation,
@@ -133,9 +133,9 @@ impl Endpoint {
         self.listening.replace(listening);
     }
 
-    /// The path of health checks.
-    pub(super) fn health(&self) -> Option<Arc<str>> {
-        self.listening.borrow().health.clone()
+    /// The rules of the listener.
+    pub(super) fn rules(&self) -> Option<Arc<ListenerRules>> {
+        self.listening.borrow().rules.clone()
     }
 
     /// Whether the endpoint takes no new connections.

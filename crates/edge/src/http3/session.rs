@@ -121,7 +121,7 @@ impl Session {
             tls: Some(facts_of(&negotiated)),
             ja4: negotiated.ja4,
             client_certificate: negotiated.client_certificate.map(String::into_boxed_str),
-            health: link.endpoint.health(),
+            rules: link.endpoint.rules(),
             alt_svc: None,
         };
         let shared = SharedConnection::new(Rc::clone(worker), facts, OutletKind::Quic, protocol);

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_config::{Config, Origin, limits};
+use penstock_config::{Config, HttpOrigin, Origin, limits};
 use penstock_content::{CompressedManifests, Networks};
 use penstock_egress::PIPES_PER_WORKER;
 use penstock_http3::IdKey;
@@ -85,9 +85,15 @@ fn pipe_descriptors(config: &Config) -> usize {
 /// origins.
 pub fn descriptors_of_others(config: &Config) -> usize {
     let of_worker = config.limits.open_files + pipe_descriptors(config) + CLOSING_SOCKETS_MAX;
-    let origins = config.sites.iter().filter_map(|site| match &site.origin {
-        Origin::Http(http) => Some(http.connections.saturating_mul(http.targets.len())),
-        Origin::Directory(_) => None,
-    });
-    origins.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
+    let mut origins: Vec<&HttpOrigin> = Vec::new();
+    for settings in config.settings() {
+        // Routes share the origin of their site.
+        if let Origin::Http(http) = &settings.origin
+            && origins.last() != Some(&&**http)
+        {
+            origins.push(http);
+        }
+    }
+    let connections = origins.iter().map(|http| http.connections.saturating_mul(http.targets.len()));
+    connections.fold(of_worker.saturating_mul(config.workers.get()), usize::saturating_add)
 }

@@ -115,8 +115,14 @@ impl Fetch {
         }
     }
 
-    /// Removes fields that must reach no other server than the first.
+    /// Removes fields that must reach no other server than the first: credentials of the client, and values marked as secret.
     pub(super) fn remove_credentials(&mut self) {
+        let secret = |fields: &HeaderMap| {
+            fields.iter().find(|(_, value)| value.is_sensitive()).map(|(name, _)| name.clone())
+        };
+        while let Some(name) = secret(&self.fields) {
+            self.fields.remove(name);
+        }
         for name in [header::AUTHORIZATION, header::COOKIE] {
             self.fields.remove(name);
         }

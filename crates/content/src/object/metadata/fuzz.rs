@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_cache::Describe;
-use penstock_config::{CachePolicy, HttpOrigin};
+use penstock_config::{CachePolicy, FieldRules, HttpOrigin};
 use penstock_http::{Fields, OriginUrl, ResponseHead};
 
 use penstock_http::caching::is_of_connection;
@@ -21,7 +21,15 @@ fn site() -> &'static Arc<HttpSite> {
     static SITE: OnceLock<Arc<HttpSite>> = OnceLock::new();
     SITE.get_or_init(|| {
         let url = OriginUrl::parse("http://127.0.0.1:9/v").expect("it is a URL");
-        HttpSite::new(&HttpOrigin::new(vec![(url, 1)]), &CachePolicy::default(), None, [].into_iter(), None)
+        HttpSite::new(
+            &HttpOrigin::new(vec![(url, 1)]),
+            &CachePolicy::default(),
+            None,
+            [].into_iter(),
+            None,
+            &FieldRules::default(),
+            &[],
+        )
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use penstock_cache::{
     Budget, Index, IndexEntry, MemoryTier, Object, Restored, SliceClaim, TierLimits, Tiers,
 };
-use penstock_config::{CachePolicy, HttpOrigin};
+use penstock_config::{CachePolicy, FieldRules, HttpOrigin};
 use penstock_http::OriginUrl;
 use penstock_sys::heap::{Counting, live_bytes};
 
@@ -53,7 +53,15 @@ fn a_small_object_that_is_kept_takes_less_than_its_share_of_the_budget() {
     let tier = Tiers::new(memory, None);
     let index = Index::new(Arc::new(Budget::new(1 << 30)), Restored::default());
     let origin = HttpOrigin::new(vec![(OriginUrl::parse("http://127.0.0.1:9/v").unwrap(), 1)]);
-    let site = HttpSite::new(&origin, &CachePolicy::default(), None, [].into_iter(), None);
+    let site = HttpSite::new(
+        &origin,
+        &CachePolicy::default(),
+        None,
+        [].into_iter(),
+        None,
+        &FieldRules::default(),
+        &[],
+    );
     let keep = |number: u64| {
         let target = format!("/tiny/1-{number}");
         let key = key_of("", &target, &[], &[]);

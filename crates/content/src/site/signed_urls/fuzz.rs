@@ -38,7 +38,7 @@ pub fn fuzz_signed_urls(input: &[u8]) {
     let limits = HeadLimits { head_bytes: 16 * 1024, fields: 16, target_bytes: 8 * 1024 };
     let Ok(request) = Request::parse(head.as_bytes(), &limits) else { return };
     let Ok(bare) = admit(&rules_now, &request, at(NOW)) else { return };
-    let path = decoded_bytes(bare.path);
+    let path = decoded_bytes(&bare.path);
     let inside = match scope.ends_with('/') {
         true => path.starts_with(scope.as_bytes()),
         false => path == scope.as_bytes(),

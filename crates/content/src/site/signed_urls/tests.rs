@@ -35,7 +35,7 @@ fn judged(target: &str, fields: &str) -> Result<(String, Option<String>), Refusa
     let limits = HeadLimits { head_bytes: 4096, fields: 16, target_bytes: 2048 };
     let request = Request::parse(head.as_bytes(), &limits).unwrap();
     let bare = admit(&rules(), &request, at(NOW))?;
-    Ok((bare.path.to_owned(), bare.query.map(Cow::into_owned)))
+    Ok((bare.path.into_owned(), bare.query.map(Cow::into_owned)))
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, ContentLength, Handled, HealthCheck, Response, handle,
-    handle_rejected,
+    Audience, CacheStatus, ClientRequest, Clients, ContentLength, Handled, Response, handle, handle_rejected,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
@@ -149,19 +148,19 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);
-    let health =
-        shared.facts.health.as_deref().map(|path| HealthCheck { path, is_healthy: !worker.is_leaving() });
-    let audience = Audience::Clients(&settings.sites, health);
+    let (listener, is_leaving) = (shared.facts.rules.as_deref(), worker.is_leaving());
+    let audience = Audience::Clients(Clients { sites: &settings.sites, listener, is_leaving });
     let handled = handle(&content, audience, client, &mut body).await;
     // Held until the response has been sent: it comes from the origin as well.
     let share = body.share.take();
     if handled.refusal.is_some() {
         stream.drop_body();
     }
-    let Handled { mut response, site, .. } = handled;
+    let Handled { mut response, site, route, .. } = handled;
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
     let cache = response.cache_status.map(CacheStatus::label);
-    let answered = Answered { status: response.head.status, started, early, head_bytes: 0, cache, site };
+    let answered =
+        Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route };
     if share.is_none()
         && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)

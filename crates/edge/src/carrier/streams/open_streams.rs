@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
+use penstock_content::ListenerRules;
 use penstock_egress::Transmission;
 use penstock_tls::Ja4;
 
@@ -26,10 +27,10 @@ pub(crate) struct ConnectionFacts {
     pub(crate) tls: Option<HandshakeFacts>,
     pub(crate) ja4: Option<Ja4>,
     pub(crate) client_certificate: Option<Box<str>>,
-    /// The path of health checks of its listener.
-    pub(crate) health: Option<Arc<str>>,
     /// Where the same is served over HTTP/3, for connections of other versions.
     pub(crate) alt_svc: Option<Arc<str>>,
+    /// The rules of its listener.
+    pub(crate) rules: Option<Arc<ListenerRules>>,
 }
 
 /// What the task of a connection and the tasks of its streams share.

@@ -326,7 +326,7 @@ fn shared(worker: &Rc<Worker>, protocol: Scripted) -> Rc<SharedConnection<Script
         tls: None,
         ja4: None,
         client_certificate: None,
-        health: None,
+        rules: None,
         alt_svc: None,
     };
     Rc::new(SharedConnection::new(Rc::clone(worker), facts, OutletKind::Plain, protocol))

@@ -1,7 +1,8 @@
-//! Who may use a site, and how much, with real clients.
+//! Rules of sites with real clients: who may use one, how much, and which route answers.
 
 mod access;
 mod limits;
+mod routes;
 
 use penstock_testkit::{Client, Response, Server, Setup};
 

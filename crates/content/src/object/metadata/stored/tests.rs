@@ -1,4 +1,4 @@
-use penstock_config::{CachePolicy, HttpOrigin};
+use penstock_config::{CachePolicy, FieldRules, HttpOrigin};
 use penstock_http::OriginUrl;
 
 use super::*;
@@ -13,7 +13,7 @@ fn site() -> Arc<HttpSite> {
 
 fn site_of(url: &str) -> Arc<HttpSite> {
     let origin = HttpOrigin::new(vec![(OriginUrl::parse(url).unwrap(), 1)]);
-    HttpSite::new(&origin, &CachePolicy::default(), None, [].into_iter(), None)
+    HttpSite::new(&origin, &CachePolicy::default(), None, [].into_iter(), None, &FieldRules::default(), &[])
 }
 
 fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {

@@ -1,0 +1,243 @@
+//! A site, or one route of it, ready to serve.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use penstock_config::{
+    CachePolicy, Canonical, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse, Forwarded, Hsts,
+    Origin, Redirect, Rewrite, SignedUrls, SiteSettings,
+};
+use penstock_origin::directory::Directory;
+use penstock_origin::http::HttpOrigin;
+use penstock_sys::root::RootError;
+
+use crate::peers::Peers;
+use crate::site::{Access, Cors, HttpSite, Limits, Maintenance, Rates, VerifiedPasswords};
+use crate::store::Store;
+
+/// A site, or one route of it, ready to serve. It has all settings: no stage asks which of them a route has of its own.
+#[derive(Debug)]
+pub struct Site {
+    pub(super) number: SiteNumber,
+    pub(super) route: Option<RouteNumber>,
+    pub(crate) origin: SiteOrigin,
+    /// The scheme and the host that requests should have.
+    pub(crate) canonical: Canonical,
+    /// The path that the origin is asked for instead.
+    pub(crate) rewrite: Option<Rewrite>,
+    /// Pages in place of those of this server.
+    pub(crate) error_pages: Vec<ErrorPage>,
+    /// The file whose existence answers requests with 503.
+    pub(crate) maintenance: Option<Arc<Maintenance>>,
+    /// Methods that are forwarded to the origin.
+    pub(crate) methods: Vec<String>,
+    /// All methods, as in Allow.
+    pub(crate) allowed: String,
+    /// How a forwarded request names its client.
+    pub(crate) forwarded: Forwarded,
+    /// Signatures that URLs must have.
+    pub(crate) signed_urls: Option<SignedUrls>,
+    /// Who may use it; `None` is everyone.
+    pub(crate) access: Option<Access>,
+    /// How much of it may be used; `None` is no limit.
+    pub(crate) limits: Option<Limits>,
+    /// Whether early data are answered with 425.
+    pub(crate) refuses_early: bool,
+    /// Whether files are served whose path has a segment that begins with a dot.
+    pub(crate) dot_files: DotFiles,
+    /// Name of the file that represents a directory.
+    pub(crate) index: String,
+    /// Value of Strict-Transport-Security, for HTTPS.
+    pub(crate) hsts: Option<String>,
+    /// What pages of other origins may do.
+    pub(crate) cors: Option<Cors>,
+    /// Changes to the fields of responses.
+    pub(crate) response_rules: FieldRules,
+    /// Whether OPTIONS goes to the origin.
+    forwards_options: bool,
+}
+
+impl Site {
+    /// The site.
+    pub(crate) fn number(&self) -> SiteNumber {
+        self.number
+    }
+
+    /// The route of the site; `None` for requests that no route matches.
+    pub(crate) fn route(&self) -> Option<RouteNumber> {
+        self.route
+    }
+
+    /// Whether OPTIONS goes to the origin: the site says nothing of its own about CORS.
+    pub(crate) fn forwards_options(&self) -> bool {
+        self.forwards_options
+    }
+
+    /// The HTTP origin; `None` for other origins.
+    pub(crate) fn http(&self) -> Option<&Arc<HttpSite>> {
+        match &self.origin {
+            SiteOrigin::Http(http, _) | SiteOrigin::Relayed(http) => Some(http),
+            SiteOrigin::Directory(_) | SiteOrigin::Redirect(_) | SiteOrigin::Fixed(_) => None,
+        }
+    }
+}
+
+/// Where the bytes of a site come from.
+#[derive(Debug)]
+pub enum SiteOrigin {
+    /// Files.
+    Directory(Directory),
+    /// HTTP servers, through the cache.
+    Http(Arc<HttpSite>, Arc<Store>),
+    /// HTTP servers, without the cache.
+    Relayed(Arc<HttpSite>),
+    /// Nowhere: a redirect.
+    Redirect(Redirect),
+    /// Nowhere: the configuration has the response.
+    Fixed(FixedResponse),
+}
+
+/// The place of a site in the configuration, which bounds it. A request carries the number and not the site, whose reference
+/// count all workers would write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteNumber(pub(super) usize);
+
+/// The place of a route in its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteNumber(pub(super) usize);
+
+/// Tells the rates of a site, and of each of its routes, from the others.
+fn limits_number(SiteNumber(site): SiteNumber, route: Option<RouteNumber>) -> u64 {
+    let place = route.map_or(0, |RouteNumber(place)| place as u64 + 1);
+    ((site as u64) << 32) | place
+}
+
+/// The methods that every site knows.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
+
+/// The value of Strict-Transport-Security (RFC 6797 §6.1).
+fn hsts_value(hsts: &Hsts) -> String {
+    let mut value = format!("max-age={}", hsts.max_age.as_secs());
+    if hsts.include_subdomains {
+        value.push_str("; includeSubDomains");
+    }
+    if hsts.preload {
+        value.push_str("; preload");
+    }
+    value
+}
+
+/// The caching of a site. Origin goes to an origin that decides on CORS, and selects responses if that says so.
+fn cache_of(raw: &SiteSettings) -> Cow<'_, CachePolicy> {
+    if raw.headers.cors.is_some() || raw.cache.vary.iter().any(|name| name == "origin") {
+        return Cow::Borrowed(&raw.cache);
+    }
+    let mut cache = raw.cache.clone();
+    cache.vary.push("origin".to_owned());
+    Cow::Owned(cache)
+}
+
+/// Whether OPTIONS is a question for the origin: it knows which other origins may read its responses, unless the site says
+/// so. A preflight has no cookie, so a site with tokens or passwords answers itself.
+fn asks_origin_for_options(raw: &SiteSettings) -> bool {
+    let is_server = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
+    is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none() && raw.access.basic.is_none()
+}
+
+/// What is opened already, and used again.
+pub(super) struct Opened<'o> {
+    /// Directories of the sites before a reload.
+    pub(super) directories: Vec<Directory>,
+    /// Files of maintenance of this table, by path.
+    pub(super) maintenances: HashMap<PathBuf, Arc<Maintenance>>,
+    /// Directories of this table, by path: routes seldom have others than their site.
+    pub(super) by_path: HashMap<PathBuf, Directory>,
+    /// Origins of the sites before a reload.
+    pub(super) origins: Vec<Arc<HttpOrigin>>,
+    /// Rates of requests to all sites.
+    pub(super) rates: Arc<Rates>,
+    /// Passwords of the users of all sites.
+    pub(super) passwords: Arc<VerifiedPasswords>,
+    pub(super) store: Option<&'o Arc<Store>>,
+    pub(super) peers: Option<&'o Arc<Peers>>,
+}
+
+impl Opened<'_> {
+    fn maintenance(&mut self, path: &Path) -> Arc<Maintenance> {
+        let new = || Arc::new(Maintenance::new(path));
+        Arc::clone(self.maintenances.entry(path.to_owned()).or_insert_with(new))
+    }
+
+    /// Opens what these settings name. `None` if the site is cached and there is no store. `siblings` are the origins of the
+    /// site's other routes, to which this one is added.
+    ///
+    /// # Errors
+    /// The directory cannot be opened.
+    pub(super) fn open(
+        &mut self,
+        raw: &SiteSettings,
+        (number, route): (SiteNumber, Option<RouteNumber>),
+        siblings: &mut Vec<Arc<HttpSite>>,
+    ) -> Result<Option<Site>, RootError> {
+        let origin = match &raw.origin {
+            Origin::Directory(root) => match self.by_path.get(root) {
+                Some(directory) => SiteOrigin::Directory(directory.clone()),
+                None => {
+                    let directory = Directory::open_again(root, self.directories.iter())?;
+                    self.by_path.insert(root.clone(), directory.clone());
+                    SiteOrigin::Directory(directory)
+                }
+            },
+            Origin::Http(http) => {
+                let token = raw.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
+                let token = token.filter(|_| http.uncached.is_none());
+                let known = self.origins.iter();
+                let rules = &raw.headers.request;
+                let site = HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, siblings);
+                siblings.push(Arc::clone(&site));
+                match (http.uncached, self.store) {
+                    (Some(_), _) => SiteOrigin::Relayed(site),
+                    (None, Some(store)) => SiteOrigin::Http(site, Arc::clone(store)),
+                    // The caller opens a store if a site is cached.
+                    (None, None) => return Ok(None),
+                }
+            }
+            Origin::Redirect(redirect) => SiteOrigin::Redirect(redirect.clone()),
+            Origin::Fixed(fixed) => SiteOrigin::Fixed(fixed.clone()),
+        };
+        let methods = match &raw.origin {
+            // Requests to a bucket are signed here: clients may read only.
+            Origin::Http(origin) if origin.s3.is_none() => raw.methods.clone(),
+            _ => Vec::new(),
+        };
+        Ok(Some(Site {
+            number,
+            route,
+            canonical: raw.canonical.clone(),
+            rewrite: raw.rewrite.clone(),
+            error_pages: raw.error_pages.clone(),
+            maintenance: raw.maintenance.as_ref().map(|path| self.maintenance(path)),
+            forwards_options: asks_origin_for_options(raw),
+            origin,
+            allowed: [ALLOWED]
+                .into_iter()
+                .chain(methods.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(", "),
+            methods,
+            forwarded: raw.forwarded,
+            signed_urls: raw.signed_urls.clone(),
+            access: Access::new(&raw.access, &self.passwords, Instant::now()),
+            limits: Limits::new(&raw.limits, limits_number(number, route), &self.rates),
+            refuses_early: raw.early_data == EarlyRequests::Refuse,
+            dot_files: raw.dot_files,
+            index: raw.index.clone(),
+            hsts: raw.headers.hsts.as_ref().map(hsts_value),
+            cors: raw.headers.cors.as_ref().map(Cors::new),
+            response_rules: raw.headers.response.clone(),
+        }))
+    }
+}
