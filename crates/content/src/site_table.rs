@@ -18,7 +18,7 @@ use crate::site::signed_urls::split_path;
 use crate::site::{AmbiguousPath, HttpSite, Rates, RouteMatchers, VerifiedPasswords};
 use crate::store::Store;
 pub use listener_rules::ListenerRules;
-use opened::Opened;
+use opened::{Opened, Siblings};
 pub use opened::{RouteNumber, Site, SiteNumber, SiteOrigin};
 
 /// The site of some hosts, with its routes.
@@ -238,7 +238,7 @@ fn routed(
     number: SiteNumber,
     opened: &mut Opened<'_>,
 ) -> Result<Option<RoutedSite>, RootError> {
-    let mut siblings = Vec::new();
+    let mut siblings = Siblings::default();
     let Some(default) = opened.open(&raw.settings, (number, None), &mut siblings)? else { return Ok(None) };
     let mut routes = Vec::new();
     for (place, route) in raw.routes.iter().enumerate() {

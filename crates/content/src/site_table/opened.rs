@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use penstock_config::{
     CachePolicy, Canonical, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse, Forwarded, Hsts,
-    Origin, Redirect, Rewrite, SignedUrls, SiteSettings,
+    Origin, Redirect, Rewrite, SignedUrls, SiteLimits, SiteSettings,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
@@ -43,7 +43,7 @@ pub struct Site {
     /// Who may use it; `None` is everyone.
     pub(crate) access: Option<Access>,
     /// How much of it may be used; `None` is no limit.
-    pub(crate) limits: Option<Limits>,
+    pub(crate) limits: Option<Arc<Limits>>,
     /// Whether early data are answered with 425.
     pub(crate) refuses_early: bool,
     /// Whether files are served whose path has a segment that begins with a dot.
@@ -147,6 +147,15 @@ fn asks_origin_for_options(raw: &SiteSettings) -> bool {
     is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none() && raw.access.basic.is_none()
 }
 
+/// What the settings of one site and of its routes share.
+#[derive(Default)]
+pub(super) struct Siblings {
+    /// The origins so far.
+    origins: Vec<Arc<HttpSite>>,
+    /// The limits of the site: requests of a route with the same ones count together with its.
+    limits: Option<(SiteLimits, Option<Arc<Limits>>)>,
+}
+
 /// What is opened already, and used again.
 pub(super) struct Opened<'o> {
     /// Directories of the sites before a reload.
@@ -171,8 +180,16 @@ impl Opened<'_> {
         Arc::clone(self.maintenances.entry(path.to_owned()).or_insert_with(new))
     }
 
-    /// Opens what these settings name. `None` if the site is cached and there is no store. `siblings` are the origins of the
-    /// site's other routes, to which this one is added.
+    fn limits(&self, raw: &SiteLimits, number: u64, siblings: &mut Siblings) -> Option<Arc<Limits>> {
+        let new = || Limits::new(raw, number, &self.rates).map(Arc::new);
+        match siblings.limits.get_or_insert_with(|| (*raw, new())) {
+            (of_site, limits) if *of_site == *raw => limits.clone(),
+            _ => new(),
+        }
+    }
+
+    /// Opens what these settings name. `None` if the site is cached and there is no store. The site is opened before its
+    /// routes, with the same `siblings`.
     ///
     /// # Errors
     /// The directory cannot be opened.
@@ -180,7 +197,7 @@ impl Opened<'_> {
         &mut self,
         raw: &SiteSettings,
         (number, route): (SiteNumber, Option<RouteNumber>),
-        siblings: &mut Vec<Arc<HttpSite>>,
+        siblings: &mut Siblings,
     ) -> Result<Option<Site>, RootError> {
         let origin = match &raw.origin {
             Origin::Directory(root) => match self.by_path.get(root) {
@@ -196,8 +213,8 @@ impl Opened<'_> {
                 let token = token.filter(|_| http.uncached.is_none());
                 let known = self.origins.iter();
                 let rules = &raw.headers.request;
-                let site = HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, siblings);
-                siblings.push(Arc::clone(&site));
+                let site = HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, &siblings.origins);
+                siblings.origins.push(Arc::clone(&site));
                 match (http.uncached, self.store) {
                     (Some(_), _) => SiteOrigin::Relayed(site),
                     (None, Some(store)) => SiteOrigin::Http(site, Arc::clone(store)),
@@ -231,7 +248,7 @@ impl Opened<'_> {
             forwarded: raw.forwarded,
             signed_urls: raw.signed_urls.clone(),
             access: Access::new(&raw.access, &self.passwords, Instant::now()),
-            limits: Limits::new(&raw.limits, limits_number(number, route), &self.rates),
+            limits: self.limits(&raw.limits, limits_number(number, route), siblings),
             refuses_early: raw.early_data == EarlyRequests::Refuse,
             dot_files: raw.dot_files,
             index: raw.index.clone(),

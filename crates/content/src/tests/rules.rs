@@ -95,6 +95,29 @@ fn a_route_admits_clients_by_its_own_rules_behind_the_redirect_to_https() {
 }
 
 #[test]
+fn a_route_without_limits_of_its_own_counts_together_with_its_site() {
+    let sites = sites_of(
+        "
+- origin: {http: [\"http://192.0.2.1\"]}
+  limits: {requests: {rate: 1/h, burst: 2}}
+  routes:
+  - {path: /same/*, index: other.html}
+  - {path: /own/*, limits: {requests: {rate: 1/h, burst: 1}}}
+",
+    );
+    run(async move {
+        let fixture = naming(&sites);
+        let clients = Clients::of(&fixture.sites);
+        for (target, expected) in
+            [("/x", 200), ("/same/x", 200), ("/same/y", 429), ("/y", 429), ("/own/x", 200), ("/own/y", 429)]
+        {
+            let (status, _) = redirect(&fixture, clients, target, "a.example", true).await;
+            assert_eq!(status, expected, "{target}");
+        }
+    });
+}
+
+#[test]
 fn a_listener_redirects_whatever_the_host_except_health_checks() {
     run(async {
         let fixture = naming(&sites_of("\n- {hosts: [a.example], origin: {http: [\"http://192.0.2.1\"]}}"));
