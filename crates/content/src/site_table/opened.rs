@@ -213,7 +213,8 @@ impl Opened<'_> {
                 let token = token.filter(|_| http.uncached.is_none());
                 let known = self.origins.iter();
                 let rules = &raw.headers.request;
-                let site = HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, &siblings.origins);
+                let site =
+                    HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, &siblings.origins);
                 siblings.origins.push(Arc::clone(&site));
                 match (http.uncached, self.store) {
                     (Some(_), _) => SiteOrigin::Relayed(site),
