@@ -268,7 +268,8 @@ fn an_answer_before_the_end_of_an_upload_arrives_whole() {
 #[test]
 fn an_upload_goes_on_while_its_answer_comes() {
     let origin = Origin::start(|_, _, stream| {
-        write(stream, format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", UPLOAD / 8));
+        let length = UPLOAD / 8;
+        write(stream, format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"));
         let mut bytes = vec![0; 64 << 10];
         for _ in 0..UPLOAD / bytes.len() {
             stream.read_exact(&mut bytes).unwrap();
