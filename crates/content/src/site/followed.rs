@@ -7,12 +7,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use penstock_config::limits;
 use penstock_origin::io_threads::IoThreads;
+use penstock_sys::lock::Unpoisoned;
 
 /// Reads a file, or says why not.
 type Read<T> = fn(&Path) -> Result<T, String>;
@@ -81,7 +82,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
 impl<T> Shared<T> {
     /// Reads the file if it is another one.
     fn look(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unpoisoned();
         let stamp = stamp_of(&self.path);
         // A file that could not be used is tried again: it may have been written halfway.
         if stamp == state.stamp && !state.is_said {

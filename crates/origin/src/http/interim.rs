@@ -1,9 +1,10 @@
 //! Interim responses (1xx) of an origin, on their way to the client that the request is for (RFC 9110 §15.2).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use hyper::header::{self, HeaderMap, HeaderName};
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::Notify;
 
 /// Responses that wait for their client at most; further ones are dropped.
@@ -65,6 +66,6 @@ impl InterimHeads {
     }
 
     fn heads(&self) -> MutexGuard<'_, VecDeque<InterimHead>> {
-        self.0.heads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.heads.lock().unpoisoned()
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use argon2::{Argon2, PasswordHash, PasswordVerifier};
@@ -14,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use penstock_config::{Accounts, BasicAccess, limits};
 use penstock_origin::io_threads::IoThreads;
+use penstock_sys::lock::Unpoisoned;
 use tokio::sync::Semaphore;
 
 use super::AccessRefusal;
@@ -76,11 +77,11 @@ impl VerifiedPasswords {
     }
 
     fn knows(&self, tag: u128) -> bool {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).all.contains(&tag)
+        self.remembered.lock().unpoisoned().all.contains(&tag)
     }
 
     fn remember(&self, tag: u128) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock().unpoisoned();
         if remembered.all.insert(tag) {
             remembered.order.push_back(tag);
         }

@@ -4,10 +4,11 @@
 //! for one request, and is refused if that leads too far ahead of now. An entry whose time has passed is as good as none.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use penstock_config::{RequestRate, limits};
+use penstock_sys::lock::Unpoisoned;
 
 /// The times of clients. A set is a bucket of entries; a new client takes the place of the one in its set that is free first.
 ///
@@ -47,7 +48,7 @@ impl Rates {
         let ahead = interval.saturating_mul(u64::from(rate.burst));
         let sets = self.sets.get_or_init(|| (0..limits::RATE_SETS).map(|_| Mutex::default()).collect());
         let place = usize::try_from(hash >> 32).unwrap_or(0) % sets.len();
-        let mut set = sets[place].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set = sets[place].lock().unpoisoned();
         let tag = hash.max(1);
         let entry = match set.iter().position(|entry| entry.tag == tag) {
             Some(known) => &mut set[known],

@@ -1,7 +1,9 @@
 //! Responses under way by client. The table has only clients that have any, so it is bounded by their number.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use penstock_sys::lock::Unpoisoned;
 
 /// Counts by client. Workers share it: a lock is held for one look at the table.
 #[derive(Debug, Default)]
@@ -48,7 +50,7 @@ impl UnderWay {
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<u128, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 }
 
