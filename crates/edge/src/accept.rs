@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::accept::establish::{establish, establish_plain};
 use crate::clients::{AcceptQueue, OpenConnection};
 use crate::metrics::Refusal;
+use crate::server::PendingChange;
 use crate::worker::{Listening, Worker, WorkerConnection};
 use crate::{http1, http2};
 
@@ -62,14 +63,14 @@ pub(crate) async fn accept(
     worker: Rc<Worker>,
     mut queue: AcceptQueue,
     listening: Listening,
-    closing: oneshot::Receiver<()>,
+    closing: oneshot::Receiver<PendingChange>,
 ) {
     let mut accepted = None;
-    tokio::select! {
+    let change = tokio::select! {
         biased;
-        _ = closing => {}
-        () = accept_for_ever(&worker, &mut queue, &listening, &mut accepted) => {}
-    }
+        change = closing => change.ok(),
+        () = accept_for_ever(&worker, &mut queue, &listening, &mut accepted) => None,
+    };
     if let Some(accepted) = accepted {
         take_in(&worker, &listening, accepted, worker.try_count_connection());
     }
@@ -79,6 +80,8 @@ pub(crate) async fn accept(
         let Ok(Some(accepted)) = queue.try_accept() else { break };
         take_in(&worker, &listening, accepted, worker.try_count_connection());
     }
+    drop(queue);
+    drop(change);
 }
 
 /// Accepts until it is dropped; `accepted` has the socket that waits for the end of another connection then.

@@ -3,6 +3,7 @@ mod sockets;
 mod thread;
 
 pub use sockets::{InheritedSockets, ListenSocket};
+pub(crate) use thread::PendingChange;
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +35,9 @@ use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
 use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
+
+/// For how long a reload waits for workers that are busy.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running server.
 pub struct Server {
@@ -135,10 +139,17 @@ impl Server {
         given.forget_predecessor();
         let cores = if config.affinity { thread::cores_to_pin_to() } else { Vec::new() };
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
+        // Connections to a listener that was not there before wait in its queue: nothing waits for the first settings.
+        let (pending, _) = PendingChange::new();
         for (number, opened) in openings.into_iter().enumerate() {
             let core = cores.get(number % cores.len().max(1)).copied();
             let shard = metrics.shard(number);
-            let change = Change { settings: Arc::clone(&settings), opened, closed: Vec::new() };
+            let change = Change {
+                settings: Arc::clone(&settings),
+                opened,
+                closed: Vec::new(),
+                pending: pending.clone(),
+            };
             let spawned = spawn(number, core, shard, change, common.clone());
             let (commands, thread) = spawned.map_err(StartError::Thread)?;
             senders.push(commands);
@@ -163,7 +174,8 @@ impl Server {
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
-    /// stay as they were at the start.
+    /// stay as they were at the start. Blocks until each worker has it, or was too busy for two seconds: a connection that
+    /// is made afterwards finds no settings of before.
     ///
     /// # Errors
     /// See [`StartError`]; the running configuration then stays as it was.
@@ -238,11 +250,18 @@ impl Server {
         if let Some(refresher) = &control.refresher {
             refresher.change(config, &settings, &tls_state.staples);
         }
+        let (pending, applied) = PendingChange::new();
         for (commands, opened) in control.workers.iter().zip(openings) {
-            let change = Change { settings: Arc::clone(&settings), opened, closed: closed.clone() };
+            let change = Change {
+                settings: Arc::clone(&settings),
+                opened,
+                closed: closed.clone(),
+                pending: pending.clone(),
+            };
             // A worker that is gone has no connections to tell.
             drop(commands.send(Command::Change(change)));
         }
+        drop(pending);
         control.settings = settings;
         self.purger.change(&control.settings);
         self.collector.chacha20().configure(config.tls.chacha20);
@@ -263,6 +282,11 @@ impl Server {
         drop(guard);
         // Writes out its last lines, which may take a moment.
         drop(replaced_log);
+        if !applied.wait(CHANGE_PATIENCE) {
+            tracing::warn!(
+                "a worker is busy and has not applied the configuration yet; it does so before it accepts again"
+            );
+        }
         Ok(())
     }
 

@@ -1,12 +1,14 @@
 //! The thread of one worker: its core, its runtime, and what it is told to do.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use penstock_sys::close_together;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -40,6 +42,32 @@ pub(crate) struct Change {
     pub(crate) settings: Arc<Settings>,
     pub(crate) opened: Vec<Opened>,
     pub(crate) closed: Vec<SocketAddr>,
+    pub(crate) pending: PendingChange,
+}
+
+/// A change that is not in force everywhere yet. Each worker drops it once the settings are its own and the listeners that the
+/// change closes accept no more: a connection made after that finds the new settings.
+#[derive(Clone)]
+pub(crate) struct PendingChange {
+    _dropped: Sender<Infallible>,
+}
+
+impl PendingChange {
+    /// A change, and what waits for the workers that it is given to.
+    pub(crate) fn new() -> (Self, AppliedEverywhere) {
+        let (sender, dropped) = channel();
+        (Self { _dropped: sender }, AppliedEverywhere(dropped))
+    }
+}
+
+/// Waits until every worker has applied a change.
+pub(crate) struct AppliedEverywhere(Receiver<Infallible>);
+
+impl AppliedEverywhere {
+    /// Blocks until then, or for `patience`. Returns whether the change is in force in every worker.
+    pub(crate) fn wait(self, patience: Duration) -> bool {
+        matches!(self.0.recv_timeout(patience), Err(RecvTimeoutError::Disconnected))
+    }
 }
 
 /// A listener to accept on.
@@ -153,8 +181,8 @@ impl Drop for OpenEndpoint {
 }
 
 struct Accepting {
-    /// Dropping it closes the listener, after those in its queue have been taken in.
-    close: oneshot::Sender<()>,
+    /// Sending or dropping it closes the listener, after those in its queue have been taken in.
+    close: oneshot::Sender<PendingChange>,
     task: TaskHandle<()>,
 }
 
@@ -163,7 +191,10 @@ impl Listeners {
         worker.set_settings(change.settings, common.workers);
         let mut kept: Vec<(SocketAddr, OpenEndpoint)> = Vec::new();
         for address in change.closed {
-            self.tcp.remove(&address);
+            for Accepting { close, .. } in self.tcp.remove(&address).into_iter().flatten() {
+                // An accept loop that is gone accepts no more.
+                drop(close.send(change.pending.clone()));
+            }
             kept.extend(self.quic.remove(&address).into_iter().flatten().map(|endpoint| (address, endpoint)));
         }
         for Opened { address, socket, listening } in change.opened {
