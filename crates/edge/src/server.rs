@@ -37,7 +37,7 @@ use crate::tls::{Follower, KtlsSupport, TlsState};
 use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
 
 /// For how long a reload waits for workers that are busy.
-const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
+const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running server.
 pub struct Server {
@@ -174,7 +174,7 @@ impl Server {
     }
 
     /// Puts another configuration in force without dropping a connection. The number of workers and their cores
-    /// stay as they were at the start. Blocks until each worker has it, or was too busy for two seconds: a connection that
+    /// stay as they were at the start. Blocks until each worker has it, or was too busy for five seconds: a connection that
     /// is made afterwards finds no settings of before.
     ///
     /// # Errors
