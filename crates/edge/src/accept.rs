@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::accept::establish::{establish, establish_plain};
 use crate::clients::{AcceptQueue, OpenConnection};
 use crate::metrics::Refusal;
-use crate::server::PendingChange;
+use crate::settings::PendingChange;
 use crate::worker::{Listening, Worker, WorkerConnection};
 use crate::{http1, http2};
 

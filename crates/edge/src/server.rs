@@ -3,7 +3,6 @@ mod sockets;
 mod thread;
 
 pub use sockets::{InheritedSockets, ListenSocket};
-pub(crate) use thread::PendingChange;
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +31,7 @@ use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
 use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
-use crate::settings::{Settings, StartError};
+use crate::settings::{PendingChange, Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
 use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
 

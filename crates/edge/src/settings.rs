@@ -1,6 +1,8 @@
 //! Settings of the workers, prepared from a configuration.
+mod pending_change;
 mod start_error;
 
+pub(crate) use pending_change::PendingChange;
 pub use start_error::StartError;
 
 use std::hash::RandomState;

@@ -1,14 +1,12 @@
 //! The thread of one worker: its core, its runtime, and what it is told to do.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use penstock_sys::close_together;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -22,7 +20,7 @@ use crate::clients::AcceptQueue;
 use crate::http3::{self, Endpoint};
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
-use crate::settings::Settings;
+use crate::settings::{PendingChange, Settings};
 use crate::worker::{AllWorkers, Listening, Worker, report};
 
 /// A command to a worker. The channel is unbounded, but only an operator's signals fill it.
@@ -43,31 +41,6 @@ pub(crate) struct Change {
     pub(crate) opened: Vec<Opened>,
     pub(crate) closed: Vec<SocketAddr>,
     pub(crate) pending: PendingChange,
-}
-
-/// A change that is not in force everywhere yet. Each worker drops it once the settings are its own and the listeners that the
-/// change closes accept no more: a connection made after that finds the new settings.
-#[derive(Clone)]
-pub(crate) struct PendingChange {
-    _dropped: Sender<Infallible>,
-}
-
-impl PendingChange {
-    /// A change, and what waits for the workers that it is given to.
-    pub(crate) fn new() -> (Self, AppliedEverywhere) {
-        let (sender, dropped) = channel();
-        (Self { _dropped: sender }, AppliedEverywhere(dropped))
-    }
-}
-
-/// Waits until every worker has applied a change.
-pub(crate) struct AppliedEverywhere(Receiver<Infallible>);
-
-impl AppliedEverywhere {
-    /// Blocks until then, or for `patience`. Returns whether the change is in force in every worker.
-    pub(crate) fn wait(self, patience: Duration) -> bool {
-        matches!(self.0.recv_timeout(patience), Err(RecvTimeoutError::Disconnected))
-    }
 }
 
 /// A listener to accept on.
