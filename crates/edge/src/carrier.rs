@@ -12,6 +12,7 @@ pub(crate) use drive::{Carrier, Sent, drive, send};
 pub(crate) use multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
 pub(crate) use record::{Answered, CarriedBy, record, record_refusal};
 pub(crate) use streams::{
-    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, answer, attach,
+    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
+    attach, now_with,
 };
 pub(crate) use upload::BoundedBody;

@@ -7,18 +7,19 @@ mod deadlines;
 mod protocol;
 mod receive;
 
-use std::future::poll_fn;
+use std::future::pending;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_egress::{FramesStep, SendError};
 use penstock_http2::Shutdown;
 use tokio::task::coop::consume_budget;
-use tokio::time::sleep_until;
 
-use crate::carrier::{ConnectionFacts, SharedConnection, StallClock, StreamTasks, answer, attach};
+use crate::carrier::{
+    ConnectionFacts, SharedConnection, StallClock, StreamTasks, Wait, answer, attach, now_with,
+};
 use crate::clients::{ClientBudget, IdleEntry};
 use crate::connection::{CLOSE_NOTIFY, Connection, Unacknowledged};
 use crate::metrics::{HttpLabel, ShortReason};
@@ -67,12 +68,6 @@ pub(crate) async fn serve(connection: Box<Connection>) {
         }
     };
     Box::pin(session.close(tasks, last_alert)).await;
-}
-
-/// Calls `f` with the context of the task.
-async fn now_with<T>(f: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    let mut f = Some(f);
-    poll_fn(|context| f.take().map_or(Poll::Pending, |f| Poll::Ready(f(context)))).await
 }
 
 /// How long an idle connection keeps memory for the next requests.
@@ -232,34 +227,19 @@ impl Session {
         }
         let blocked = self.shared.state.borrow_mut().pause_blocked(begun);
         let deadline = self.deadline(begun).into_iter().chain(blocked).min();
-        let (connection, shared) = (&self.connection, &self.shared);
-        let worker = &connection.worker;
-        let goes_on = poll_fn(|context| {
-            let any = tasks.run(context);
-            if shared.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
-        });
-        let evicted = async {
-            match &self.idle {
-                Some(idle) => idle.woken().await,
-                None => std::future::pending().await,
+        let socket = &self.connection.socket;
+        // Errors of the socket are found when it is read or written.
+        let transport = async {
+            tokio::select! {
+                biased;
+                _ = socket.readable(), if self.client != Client::Ended => {}
+                _ = socket.writable(), if self.is_blocked => {}
+                else => pending().await,
             }
         };
-        let until_deadline = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = goes_on => {}
-            // Errors of the socket are found when it is read or written.
-            _ = connection.socket.readable(), if self.client != Client::Ended => {}
-            _ = connection.socket.writable(), if self.is_blocked => {}
-            () = worker.phase_changed(), if self.goaway == Goaway::None => {}
-            () = evicted => {}
-            () = until_deadline => {}
-        }
+        let follows_drain = self.goaway == Goaway::None;
+        let wait = Wait { idle: self.idle.as_ref(), deadline, follows_drain };
+        self.shared.run_until(tasks, wait, transport).await;
         if self.is_blocked {
             self.budget.spend(begun.elapsed());
         }

@@ -13,11 +13,13 @@ mod open_streams;
 mod stall;
 mod stream_carrier;
 mod tasks;
+mod wait;
 
 pub(crate) use answer::{Early, Incoming, OpenedStream, answer, attach};
 pub(crate) use open_streams::{ConnectionFacts, SharedConnection};
 pub(crate) use stall::StallClock;
 pub(crate) use tasks::StreamTasks;
+pub(crate) use wait::{Wait, now_with};
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,8 @@
 //! The task of one connection.
 
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
@@ -12,7 +11,6 @@ use penstock_http3::{Fields, ServerConnection, StreamEvent, code};
 use penstock_metrics::QuicPackets;
 use penstock_tls::Negotiated;
 use tokio::task::coop::consume_budget;
-use tokio::time::sleep_until;
 
 use super::endpoint::Admitted;
 use super::handshake::{facts_of, handshake};
@@ -20,7 +18,8 @@ use super::link::Link;
 use super::protocol::{Http3, Round};
 use super::request::RequestHead;
 use crate::carrier::{
-    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, answer, attach,
+    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
+    attach, now_with,
 };
 use crate::clients::IdleEntry;
 use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason};
@@ -418,32 +417,17 @@ impl Session {
             state.pause_blocked(begun)
         };
         let deadline = self.deadline().into_iter().chain(blocked).min();
-        let (link, shared) = (&self.link, &self.shared);
-        let goes_on = poll_fn(|context| {
-            let any = tasks.run(context);
-            if shared.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
-        });
-        let evicted = async {
-            match &self.idle {
-                Some(idle) => idle.woken().await,
-                None => std::future::pending().await,
+        let link = &self.link;
+        let transport = async {
+            tokio::select! {
+                biased;
+                () = link.inbox.arrived() => {}
+                _ = link.endpoint.outbox.socket().writable(), if link.unsent.is_some() => {}
             }
         };
-        let until_deadline = async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = goes_on => {}
-            () = link.inbox.arrived() => {}
-            _ = link.endpoint.outbox.socket().writable(), if link.unsent.is_some() => {}
-            () = shared.worker.phase_changed(), if self.goaway == Goaway::None => {}
-            () = evicted => {}
-            () = until_deadline => {}
-        }
+        let follows_drain = self.goaway == Goaway::None;
+        let wait = Wait { idle: self.idle.as_ref(), deadline, follows_drain };
+        self.shared.run_until(tasks, wait, transport).await;
     }
 
     /// Follows the timers of QUIC, and lets content leave that waits for a full train.
@@ -512,10 +496,4 @@ impl Session {
 fn goaway_wait(worker: &Worker, connection: &ServerConnection) -> Duration {
     let under_way = 2 * connection.round_trip().unwrap_or(GOAWAY);
     if worker.is_draining() { under_way.min(GOAWAY) } else { GOAWAY }
-}
-
-/// Calls `f` with the context of the task.
-async fn now_with<T>(f: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    let mut f = Some(f);
-    poll_fn(|context| f.take().map_or(Poll::Pending, |f| Poll::Ready(f(context)))).await
 }
