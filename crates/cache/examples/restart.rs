@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use penstock_cache::{
-    Budget, Describe, Index, IndexEntry, MemoryTier, Object, SliceClaim, TierLimits, Tiers,
+    Budget, Index, IndexEntry, MemoryTier, Metadata, Object, SliceClaim, TierLimits, Tiers,
 };
 
 struct Head;
 
-impl Describe for Head {
+impl Metadata for Head {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[b'h'; 400]);
     }

@@ -9,8 +9,8 @@ use crate::key::Key;
 pub enum Depth {
     /// Counts slices and bytes.
     Count,
-    /// Also reads the description of each object.
-    Describe,
+    /// Also reads the metadata of each object.
+    Metadata,
     /// Compares all checksums; reads everything.
     Verify,
 }
@@ -45,8 +45,8 @@ pub struct StoredObject {
     pub slices: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// The object's description; empty if it was not read or is damaged.
-    pub description: Vec<u8>,
+    /// The object's metadata; empty if it was not read or is damaged.
+    pub metadata: Vec<u8>,
 }
 
 /// Objects, put together from their slices.
@@ -56,7 +56,7 @@ pub(crate) struct Gathered(HashMap<Key, StoredObject>);
 impl Gathered {
     /// The object of a slice; `None` if a newer version of it was seen.
     pub(crate) fn object(&mut self, key: Key, id: u64) -> Option<&mut StoredObject> {
-        let new = || StoredObject { key, id, length: None, slices: 0, bytes: 0, description: Vec::new() };
+        let new = || StoredObject { key, id, length: None, slices: 0, bytes: 0, metadata: Vec::new() };
         let stored = self.0.entry(key).or_insert_with(new);
         if stored.id < id {
             *stored = new();

@@ -5,7 +5,6 @@
 //! No worker waits for a disk, and a disk that fails is taken out of service.
 
 mod admission;
-mod common;
 mod device;
 mod disks;
 mod format;
@@ -16,6 +15,7 @@ mod inspect;
 mod limits;
 mod maintenance;
 mod segment;
+mod shared;
 mod slice;
 mod threads;
 mod writer;

@@ -11,10 +11,10 @@ use penstock_sys::lock::Unpoisoned;
 use tokio::sync::watch;
 
 use crate::budget::Budget;
-use crate::describe::Describe;
 use crate::disk::Versions;
 use crate::key::{Key, KeyHashing};
 use crate::memory::{Dormant, Restored};
+use crate::metadata::Metadata;
 use crate::object::Object;
 use crate::tiers::Tiers;
 use pending::Outcome;
@@ -27,7 +27,7 @@ const SHARDS: u64 = 64;
 const SHARE_EVICTED: u64 = 64;
 /// The least share of the budget that the index leaves to itself when other tables take the rest: a quarter.
 const SHARE_MIN: u64 = 4;
-/// Memory of an object beside its own fields and the heap of its description: two allocations, its place in the index,
+/// Memory of an object beside its own fields and the heap of its metadata: two allocations, its place in the index,
 /// and its slot in the memory tier.
 const OBJECT_OVERHEAD_BYTES: u64 = 152;
 
@@ -37,7 +37,7 @@ const DORMANT_BYTES: u64 = 256;
 const EVICTIONS_BETWEEN_SWEEPS: u32 = 256;
 
 /// An entry of the index, as [`Index::get_or_claim`] finds it.
-pub enum IndexEntry<D: Describe> {
+pub enum IndexEntry<D: Metadata> {
     /// The object of the key.
     Known(Arc<Object<D>>),
     /// Another request has claimed the key.
@@ -47,7 +47,7 @@ pub enum IndexEntry<D: Describe> {
 }
 
 /// All objects of a cache by key.
-pub struct Index<D: Describe> {
+pub struct Index<D: Metadata> {
     shards: Box<[Shard<D>]>,
     budget: Arc<Budget>,
     /// Bytes that the objects of all shards weigh.
@@ -57,7 +57,7 @@ pub struct Index<D: Describe> {
     evictions: AtomicU32,
 }
 
-struct Shard<D: Describe> {
+struct Shard<D: Metadata> {
     table: Table<D>,
     state: Mutex<ShardState<D>>,
 }
@@ -65,20 +65,20 @@ struct Shard<D: Describe> {
 /// Gives the result of a claim to the requests that wait for it.
 type ClaimSender<D> = Arc<watch::Sender<Outcome<D>>>;
 
-struct ShardState<D: Describe> {
+struct ShardState<D: Metadata> {
     pending: HashMap<Key, ClaimSender<D>>,
     arrivals: u32,
     bytes: u64,
 }
 
-impl<D: Describe> ShardState<D> {
+impl<D: Metadata> ShardState<D> {
     /// Whether the claim of this key is the one with this sender.
     fn is_claimed_by(&self, key: &Key, sender: &ClaimSender<D>) -> bool {
         self.pending.get(key).is_some_and(|pending| Arc::ptr_eq(pending, sender))
     }
 }
 
-impl<D: Describe> Shard<D> {
+impl<D: Metadata> Shard<D> {
     fn new(hashing: &KeyHashing) -> Self {
         let state = ShardState { pending: HashMap::new(), arrivals: 0, bytes: 0 };
         Self { table: Table::new(hashing.clone()), state: Mutex::new(state) }
@@ -89,7 +89,7 @@ impl<D: Describe> Shard<D> {
     }
 }
 
-impl<D: Describe> Index<D> {
+impl<D: Metadata> Index<D> {
     /// An index with the objects of an earlier process. It evicts objects when `budget` is exceeded.
     pub fn new(budget: Arc<Budget>, restored: Restored) -> Arc<Self> {
         let hashing = KeyHashing::default();
@@ -105,7 +105,7 @@ impl<D: Describe> Index<D> {
 
     /// Restores an object of an earlier process, or from a disk; for the first request after its claim.
     ///
-    /// `decode` gets the persisted description and must not trust it.
+    /// `decode` gets the persisted metadata and must not trust it.
     pub async fn restore(
         &self,
         key: &Key,
@@ -114,20 +114,18 @@ impl<D: Describe> Index<D> {
     ) -> Option<Arc<Object<D>>> {
         let dormant = self.take_dormant(key);
         if let Some(dormant) = dormant {
-            let restored = dormant.take().and_then(|(description, slices)| {
+            let restored = dormant.take().and_then(|(metadata, slices)| {
                 let (id, length, tiers) = (dormant.object, dormant.object_length, Arc::clone(tiers));
-                Some(Object::restored(key, id, decode(&description)?, length, tiers, &slices))
+                Some(Object::restored(key, id, decode(&metadata)?, length, tiers, &slices))
             });
             if restored.is_some() {
                 return restored;
             }
         }
         let disks = tiers.disks()?;
-        let (id, length, description) = disks.restore(key).await?;
-        match decode(&description) {
-            Some(description) => {
-                Some(Object::restored(key, id, description, Some(length), Arc::clone(tiers), &[]))
-            }
+        let (id, length, metadata) = disks.restore(key).await?;
+        match decode(&metadata) {
+            Some(metadata) => Some(Object::restored(key, id, metadata, Some(length), Arc::clone(tiers), &[])),
             None => {
                 disks.remove_undecodable(key);
                 None
@@ -274,7 +272,7 @@ impl<D: Describe> Index<D> {
         }
         let mut candidates = Vec::with_capacity(shard.table.len());
         shard.table.for_each(|object| {
-            let is_needed = object.has_slices() || !object.description().is_stale();
+            let is_needed = object.has_slices() || !object.metadata().is_stale();
             let age = state.arrivals.wrapping_sub(object.links.arrival.load(Ordering::Relaxed));
             candidates.push((is_needed, u32::MAX - age, *object.key()));
         });
@@ -390,18 +388,18 @@ impl<D: Describe> Index<D> {
     }
 }
 
-fn weight<D: Describe>(object: &Object<D>) -> u64 {
-    size_of::<Object<D>>() as u64 + object.description().heap_bytes() as u64 + OBJECT_OVERHEAD_BYTES
+fn weight<D: Metadata>(object: &Object<D>) -> u64 {
+    size_of::<Object<D>>() as u64 + object.metadata().heap_bytes() as u64 + OBJECT_OVERHEAD_BYTES
 }
 
 /// Claim on a key: the holder fetches the object. If it is dropped without a result, the next request may claim the key.
-pub struct ObjectClaim<D: Describe> {
+pub struct ObjectClaim<D: Metadata> {
     index: Arc<Index<D>>,
     key: Key,
     sender: Option<ClaimSender<D>>,
 }
 
-impl<D: Describe> ObjectClaim<D> {
+impl<D: Metadata> ObjectClaim<D> {
     /// The claimed key.
     pub fn key(&self) -> &Key {
         &self.key
@@ -438,7 +436,7 @@ impl<D: Describe> ObjectClaim<D> {
     }
 }
 
-impl<D: Describe> Drop for ObjectClaim<D> {
+impl<D: Metadata> Drop for ObjectClaim<D> {
     fn drop(&mut self) {
         self.end(None, None);
     }

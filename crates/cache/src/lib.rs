@@ -3,7 +3,7 @@
 //! An [`Index`] finds an [`Object`] by key. A reader claims a slice of it and gets a [`Lease`], and with it the place of
 //! the bytes to send; a missing slice is filled by one [`SliceFill`], which other readers follow. The bytes lie in the
 //! files of [`Tiers`] and are never copied to be sent. This crate knows no HTTP, no socket and no origin: the meaning of
-//! an object is the caller's [`Describe`].
+//! an object is the caller's [`Metadata`].
 //!
 //! ```
 //! # use std::{sync::Arc, time::SystemTime};
@@ -27,7 +27,6 @@
 
 mod budget;
 mod contents;
-mod describe;
 mod disk;
 mod draining;
 mod event;
@@ -39,6 +38,7 @@ pub mod inspect;
 mod key;
 mod lease;
 mod memory;
+mod metadata;
 mod not_copied;
 mod numbers;
 mod object;
@@ -50,7 +50,6 @@ mod slice_fill;
 mod tiers;
 
 pub use budget::Budget;
-pub use describe::Describe;
 pub use disk::{DiskError, DiskLimits, Disks};
 pub use event::{Report, TierEvent};
 pub use filling::{FillError, Follower, Progress};
@@ -61,6 +60,7 @@ pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};
 pub use key::Key;
 pub use lease::Lease;
 pub use memory::{Demand, MemoryTier, Restored, TierError, TierLimits, TierWarning};
+pub use metadata::Metadata;
 pub use object::{Object, Presence, SliceCopy};
 pub use penstock_metrics::{DiskCounters, TierCounters};
 pub use slice_fill::{SliceClaim, SliceFill};

@@ -1,4 +1,4 @@
-//! One version of one object: its description, its length, and its slices.
+//! One version of one object: its metadata, its length, and its slices.
 
 mod slice_copy;
 mod slices;
@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use arc_swap::ArcSwapOption;
 use penstock_sys::lock::Unpoisoned;
 
-use crate::describe::Describe;
 use crate::disk::{DiskSlice, SliceJob, SliceName, Versions, is_promoted};
 use crate::filling::{Filling, Follower};
 use crate::key::Key;
@@ -17,16 +16,17 @@ use crate::lease::Lease;
 use crate::memory::{
     ExpectedBytes, Holder, Note, RestoredSlice, Slot, SlotRecord, WriteError, ghost, slice_length,
 };
+use crate::metadata::Metadata;
 use crate::tiers::Tiers;
 pub use slice_copy::SliceCopy;
 use slices::{MemorySlices, OtherSlice, OtherSlices};
 
 /// One version of an object. A changed object is another one, so bytes of two versions never mix.
-pub struct Object<D: Describe> {
+pub struct Object<D: Metadata> {
     key: Key,
     /// Greater than that of every earlier version.
     id: u64,
-    description: D,
+    metadata: D,
     /// Or [`UNKNOWN`].
     length: AtomicU64,
     tiers: Arc<Tiers>,
@@ -36,14 +36,14 @@ pub struct Object<D: Describe> {
     pub(crate) links: Links<D>,
     /// Whether requests may find the object and the next process restores it. Written under the lock of `others`.
     kept: AtomicBool,
-    /// How often the description was recorded. Written under the lock of `others`.
+    /// How often the metadata was recorded. Written under the lock of `others`.
     revision: AtomicU32,
     /// The slices that are not complete in memory. Its lock is that of all writers of the object.
     others: Mutex<OtherSlices>,
 }
 
 /// The data of an index for an object: its place in a bucket, its age, and its weight.
-pub(crate) struct Links<D: Describe> {
+pub(crate) struct Links<D: Metadata> {
     pub(crate) next: ArcSwapOption<Object<D>>,
     pub(crate) arrival: AtomicU32,
     pub(crate) weight: AtomicU32,
@@ -80,23 +80,23 @@ pub(crate) enum FoundSlice {
     Claimed(Arc<Filling>),
 }
 
-impl<D: Describe> Object<D> {
+impl<D: Metadata> Object<D> {
     /// An object without any slice yet. `length` is `None` until its end is known.
-    pub fn new(key: &Key, description: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
+    pub fn new(key: &Key, metadata: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
         let id = tiers.next_object();
-        Self::make(*key, id, description, length, tiers)
+        Self::make(*key, id, metadata, length, tiers)
     }
 
     /// An object of an earlier process, with those of its slices that are in memory.
     pub(crate) fn restored(
         key: &Key,
         id: u64,
-        description: D,
+        metadata: D,
         length: Option<u64>,
         tiers: Arc<Tiers>,
         slices: &[RestoredSlice],
     ) -> Arc<Self> {
-        let object = Self::make(*key, id, description, length, tiers);
+        let object = Self::make(*key, id, metadata, length, tiers);
         object.kept.store(true, Ordering::Release);
         for RestoredSlice { record, slot } in slices {
             object.in_memory.insert(record.slice, Arc::clone(slot));
@@ -108,11 +108,11 @@ impl<D: Describe> Object<D> {
         object
     }
 
-    fn make(key: Key, id: u64, description: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
+    fn make(key: Key, id: u64, metadata: D, length: Option<u64>, tiers: Arc<Tiers>) -> Arc<Self> {
         Arc::new(Self {
             key,
             id,
-            description,
+            metadata,
             length: AtomicU64::new(length.unwrap_or(UNKNOWN)),
             tiers,
             in_memory: MemorySlices::default(),
@@ -136,9 +136,9 @@ impl<D: Describe> Object<D> {
         &self.key
     }
 
-    /// The caller's description.
-    pub fn description(&self) -> &D {
-        &self.description
+    /// The caller's metadata.
+    pub fn metadata(&self) -> &D {
+        &self.metadata
     }
 
     /// Length in bytes; `None` while the end is unknown.
@@ -269,12 +269,12 @@ impl<D: Describe> Object<D> {
         &self.tiers
     }
 
-    /// Lets requests and the next process find the object, and records its current description.
+    /// Lets requests and the next process find the object, and records its current metadata.
     pub(crate) fn keep(&self) {
         let _others = self.others();
         let newly = !self.kept.swap(true, Ordering::AcqRel);
         let in_memory = self.in_memory.all();
-        // The newest of several descriptions counts, so one record is enough.
+        // The newest metadata counts, so one record is enough.
         let count = if newly { in_memory.len() } else { 1 };
         for (slice, slot) in in_memory.into_iter().take(count) {
             self.record(slice, &slot);
@@ -312,12 +312,12 @@ impl<D: Describe> Object<D> {
         {
             return;
         }
-        let description = self.encoded();
-        if description.is_empty() || disks.has(&self.slice_name(slice)) {
+        let metadata = self.encoded();
+        if metadata.is_empty() || disks.has(&self.slice_name(slice)) {
             return;
         }
         let (key, object, owner, slot_kept) = (self.key, self.id, self.holder(), Arc::clone(slot));
-        let job = SliceJob { key, object, object_length, slice, description, slot: slot_kept, owner };
+        let job = SliceJob { key, object, object_length, slice, metadata, slot: slot_kept, owner };
         if !disks.write(job) {
             slot.mark_on_disk(false);
         }
@@ -380,12 +380,12 @@ impl<D: Describe> Object<D> {
     }
 
     fn encoded(&self) -> Vec<u8> {
-        let mut description = Vec::with_capacity(1024);
-        self.description.encode(&mut description);
-        description
+        let mut metadata = Vec::with_capacity(1024);
+        self.metadata.encode(&mut metadata);
+        metadata
     }
 
-    /// Records a slice with the current description. The caller holds the lock, so that the newest one has the highest
+    /// Records a slice with the current metadata. The caller holds the lock, so that the newest one has the highest
     /// revision.
     fn record(&self, slice: u32, slot: &Slot) {
         let revision = self.revision.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -398,7 +398,7 @@ impl<D: Describe> Object<D> {
             is_copy: slot.is_copy(),
             ..SlotRecord::default()
         };
-        slot.record(&Note { record, description: &self.encoded() });
+        slot.record(&Note { record, metadata: &self.encoded() });
     }
 
     /// Ends a fill whose slice is complete in memory.
@@ -437,7 +437,7 @@ impl<D: Describe> Object<D> {
     }
 }
 
-impl<D: Describe> Drop for Object<D> {
+impl<D: Metadata> Drop for Object<D> {
     fn drop(&mut self) {
         let slots = self.in_memory.take_all();
         if slots.len() > SLICES_DROPPED_AT_ONCE {
@@ -446,7 +446,7 @@ impl<D: Describe> Drop for Object<D> {
     }
 }
 
-impl<D: Describe> Holder for Object<D> {
+impl<D: Metadata> Holder for Object<D> {
     fn release_slice(&self, slice: u32) {
         let others = self.others();
         let released = self.in_memory.remove(slice);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::describe::Describe;
 use crate::filling::{FillError, FillPlace, Filling, Follower};
 use crate::lease::Lease;
 use crate::memory::Slot;
+use crate::metadata::Metadata;
 use crate::object::{FoundSlice, Object};
 
 /// A slice, as [`Object::claim_slice`] finds it.
-pub enum SliceClaim<D: Describe> {
+pub enum SliceClaim<D: Metadata> {
     /// It is complete.
     Ready(Lease),
     /// Another fill is under way.
@@ -18,7 +18,7 @@ pub enum SliceClaim<D: Describe> {
     Missing(SliceFill<D>),
 }
 
-impl<D: Describe> Object<D> {
+impl<D: Metadata> Object<D> {
     /// Finds a slice. On a miss, returns the fill of the slice: the caller has to bring the bytes.
     pub fn claim_slice(self: &Arc<Self>, slice: u32) -> SliceClaim<D> {
         match self.find_slice(slice) {
@@ -36,7 +36,7 @@ impl<D: Describe> Object<D> {
 }
 
 /// The one fill of a slice. If it is dropped before [`Self::finish`], it has failed and the next reader may try.
-pub struct SliceFill<D: Describe> {
+pub struct SliceFill<D: Metadata> {
     object: Arc<Object<D>>,
     slice: u32,
     filling: Arc<Filling>,
@@ -44,7 +44,7 @@ pub struct SliceFill<D: Describe> {
     ended: bool,
 }
 
-impl<D: Describe> SliceFill<D> {
+impl<D: Metadata> SliceFill<D> {
     /// The number of the slice in its object.
     pub fn slice(&self) -> u32 {
         self.slice
@@ -199,7 +199,7 @@ impl<D: Describe> SliceFill<D> {
     }
 }
 
-impl<D: Describe> Drop for SliceFill<D> {
+impl<D: Metadata> Drop for SliceFill<D> {
     fn drop(&mut self) {
         if !self.ended {
             self.object.abandon_fill(self.slice);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use penstock_cache::{
-    Budget, Describe, Index, IndexEntry, MemoryTier, Object, Presence, Restored, SliceClaim, TierLimits,
+    Budget, Index, IndexEntry, MemoryTier, Metadata, Object, Presence, Restored, SliceClaim, TierLimits,
     Tiers,
 };
 use tempfile::TempDir;
@@ -16,10 +16,10 @@ const SLICES: u32 = 40;
 /// A quarter of the tier.
 const COPIES: u64 = 10;
 
-/// A description; an empty one needs no page behind the bytes, and leaves nothing to the next process.
+/// Metadata; an empty one needs no page behind the bytes, and leaves nothing to the next process.
 struct Text(&'static str);
 
-impl Describe for Text {
+impl Metadata for Text {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }
@@ -132,7 +132,7 @@ fn the_next_process_knows_which_slices_are_copies() {
     cache.tiers.preserve();
     drop((copy, own, cache));
     let cache = open(&directory);
-    assert!(cache.copies() > COPIES, "with a page for each description");
+    assert!(cache.copies() > COPIES, "with a page for each metadata");
     let own = cache.object(3);
     for slice in 0..2 * SLICES {
         fill(&own, slice, false);

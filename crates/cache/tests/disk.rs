@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::{
-    Budget, Describe, DiskCounters, DiskError, DiskLimits, Disks, Index, IndexEntry, MemoryTier, Object,
+    Budget, DiskCounters, DiskError, DiskLimits, Disks, Index, IndexEntry, MemoryTier, Metadata, Object,
     SliceClaim, TierEvent, TierLimits, Tiers,
 };
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ const SLICE: u32 = 64 * 1024;
 
 struct Text(String);
 
-impl Describe for Text {
+impl Metadata for Text {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }
@@ -196,7 +196,7 @@ fn a_slice_requested_twice_is_on_disk_and_a_slice_requested_once_is_not() {
     assert_eq!(cache.disks.slices(), 4, "the disk tells what is on it");
     assert!(cache.restore(1).is_none());
     let object = cache.restore(2).unwrap();
-    assert_eq!((object.description().0.as_str(), object.length()), ("object 2", Some(3 * 65_536 + 5)));
+    assert_eq!((object.metadata().0.as_str(), object.length()), ("object 2", Some(3 * 65_536 + 5)));
     assert_eq!(bytes(&object, 3).unwrap(), vec![2; 5]);
     assert_eq!(bytes(&object, 0).unwrap(), vec![2; SLICE as usize]);
     assert_eq!(cache.counters().read, 2);
@@ -328,7 +328,7 @@ fn an_object_kept_without_a_claim_goes_to_the_disk_and_replaces_what_is_there() 
     let cache = place.open();
     for key in 1..=2 {
         let object = cache.restore(key).unwrap();
-        assert_eq!(object.description().0, format!("new {key}"));
+        assert_eq!(object.metadata().0, format!("new {key}"));
         assert_eq!(bytes(&object, 0).unwrap(), vec![10 + key; 50]);
     }
     assert!(cache.restore(3).is_none());
@@ -340,7 +340,7 @@ fn flipped_bits_torn_and_missing_segments_are_noticed() {
     let harms: [(&str, Harm); 5] = [
         ("a flipped bit in the bytes", |path| flip(path, 64 + 64 + 8 + 50)),
         ("a flipped bit in the header of the record", |path| flip(path, 64 + 20)),
-        ("a flipped bit in the description", |path| flip(path, 64 + 64 + 2)),
+        ("a flipped bit in the metadata", |path| flip(path, 64 + 64 + 2)),
         ("a file cut off", |path| {
             OpenOptions::new().write(true).open(path).unwrap().set_len(130).unwrap();
         }),

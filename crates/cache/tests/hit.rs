@@ -8,7 +8,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use penstock_cache::{
-    Budget, Describe, Index, IndexEntry, Key, MemoryTier, Object, Restored, SliceClaim, TierLimits, Tiers,
+    Budget, Index, IndexEntry, Key, MemoryTier, Metadata, Object, Restored, SliceClaim, TierLimits, Tiers,
 };
 use penstock_sys::heap::{Counting, allocations, live_bytes};
 
@@ -24,18 +24,13 @@ fn tiers() -> (tempfile::TempDir, Arc<Tiers>) {
     (directory, Tiers::new(memory, None))
 }
 
-fn index<D: Describe>(bytes: u64) -> Arc<Index<D>> {
+fn index<D: Metadata>(bytes: u64) -> Arc<Index<D>> {
     Index::new(Arc::new(Budget::new(bytes)), Restored::default())
 }
 
-fn filled<D: Describe>(
-    index: &Arc<Index<D>>,
-    key: Key,
-    description: D,
-    tiers: &Arc<Tiers>,
-) -> Arc<Object<D>> {
+fn filled<D: Metadata>(index: &Arc<Index<D>>, key: Key, metadata: D, tiers: &Arc<Tiers>) -> Arc<Object<D>> {
     let IndexEntry::Claimed(claim) = index.get_or_claim(&key) else { panic!("the key is new") };
-    let object = Object::new(&key, description, Some(3 * u64::from(SLICE)), Arc::clone(tiers));
+    let object = Object::new(&key, metadata, Some(3 * u64::from(SLICE)), Arc::clone(tiers));
     for slice in 0..3 {
         let SliceClaim::Missing(mut fill) = object.claim_slice(slice) else { panic!("nothing is filled") };
         fill.append(&vec![7; SLICE as usize]).unwrap();
@@ -46,7 +41,7 @@ fn filled<D: Describe>(
 }
 
 /// Does the work of a request for each slice of a hit; returns the length that it may send.
-fn hit<D: Describe>(index: &Arc<Index<D>>, key: &Key) -> u64 {
+fn hit<D: Metadata>(index: &Arc<Index<D>>, key: &Key) -> u64 {
     let IndexEntry::Known(object) = index.get_or_claim(key) else { panic!("it is a hit") };
     let mut bytes = 0;
     for slice in 0..3 {
@@ -72,7 +67,7 @@ fn a_hit_in_memory_allocates_nothing() {
     assert_eq!(allocations() - before, 0);
 }
 
-/// A description that stops its callers, with the locks that they hold.
+/// Metadata that stops its callers, with the locks that they hold.
 struct Stuck {
     is_on: Arc<AtomicBool>,
     reached: Mutex<Sender<()>>,
@@ -88,7 +83,7 @@ impl Stuck {
     }
 }
 
-impl Describe for Stuck {
+impl Metadata for Stuck {
     fn encode(&self, out: &mut Vec<u8>) {
         self.stop();
         out.push(1);
@@ -104,14 +99,14 @@ impl Describe for Stuck {
     }
 }
 
-/// An object, a switch that makes its description stop, a receiver of the stop, and a sender that ends it.
+/// An object, a switch that makes its metadata stop, a receiver of the stop, and a sender that ends it.
 fn stuck() -> (Stuck, Arc<AtomicBool>, Receiver<()>, Sender<()>) {
     let (reached, stopped) = channel();
     let (end, go_on) = channel();
     let is_on = Arc::new(AtomicBool::new(false));
-    let description =
+    let metadata =
         Stuck { is_on: Arc::clone(&is_on), reached: Mutex::new(reached), go_on: Mutex::new(go_on) };
-    (description, is_on, stopped, end)
+    (metadata, is_on, stopped, end)
 }
 
 #[test]
@@ -119,8 +114,8 @@ fn a_hit_does_not_wait_for_the_lock_of_its_object() {
     let (_directory, tiers) = tiers();
     let index = index(64 << 20);
     let key = [7; 16];
-    let (description, stops, stopped, end) = stuck();
-    let object = filled(&index, key, description, &tiers);
+    let (metadata, stops, stopped, end) = stuck();
+    let object = filled(&index, key, metadata, &tiers);
     stops.store(true, Ordering::SeqCst);
     let renewing = {
         let (index, object) = (Arc::clone(&index), Arc::clone(&object));
@@ -142,24 +137,20 @@ fn a_hit_does_not_wait_for_the_lock_of_its_shard() {
     // Each of the 64 shards has space for two objects.
     let index = index(64 * 6000);
     let key = [7; 16];
-    let (description, _, _, _end) = stuck();
-    filled(&index, key, description, &tiers);
-    let (description, stops, stopped, end) = stuck();
-    let old = Object::new(
-        &[8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7],
-        description,
-        Some(1),
-        Arc::clone(&tiers),
-    );
+    let (metadata, _, _, _end) = stuck();
+    filled(&index, key, metadata, &tiers);
+    let (metadata, stops, stopped, end) = stuck();
+    let old =
+        Object::new(&[8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7], metadata, Some(1), Arc::clone(&tiers));
     index.insert_unclaimed(&old, |_| true);
     stops.store(true, Ordering::SeqCst);
     let evicting = {
         let (index, tiers) = (Arc::clone(&index), Arc::clone(&tiers));
         thread::spawn(move || {
-            let (description, _, _, _end) = stuck();
+            let (metadata, _, _, _end) = stuck();
             let mut key = [7; 16];
             key[0] = 9;
-            index.insert_unclaimed(&Object::new(&key, description, Some(1), tiers), |_| true);
+            index.insert_unclaimed(&Object::new(&key, metadata, Some(1), tiers), |_| true);
         })
     };
     stopped.recv().unwrap();
@@ -168,7 +159,7 @@ fn a_hit_does_not_wait_for_the_lock_of_its_shard() {
     evicting.join().unwrap();
 }
 
-/// The memory that one object of 1 KiB takes in this crate, with the overhead of glibc; the description adds its
+/// The memory that one object of 1 KiB takes in this crate, with the overhead of glibc; the metadata adds its
 /// own size and what it owns.
 #[test]
 fn a_small_object_takes_less_than_a_quarter_of_a_kilobyte_of_memory() {

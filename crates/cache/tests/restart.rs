@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_cache::{
-    Budget, Describe, Index, IndexEntry, MemoryTier, Object, Restored, SliceClaim, TierError, TierLimits,
+    Budget, Index, IndexEntry, MemoryTier, Metadata, Object, Restored, SliceClaim, TierError, TierLimits,
     Tiers,
 };
 
@@ -18,7 +18,7 @@ const LIMITS: TierLimits =
 
 struct Text(String);
 
-impl Describe for Text {
+impl Metadata for Text {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }
@@ -137,7 +137,7 @@ fn popular_slices_stay_popular_after_a_restart_and_nothing_is_lost_without_that_
             fs::write(directory.path().join("popular"), damage).unwrap();
         }
         let second = open(directory.path(), 1);
-        assert_eq!(second.slices, 15, "all that fit with their descriptions");
+        assert_eq!(second.slices, 15, "all that fit with their metadata");
         for key in 100..112 {
             add(&second, key);
         }
@@ -161,7 +161,7 @@ fn a_kept_object_is_restored_with_its_metadata() {
     assert_eq!((second.slices, second.dropped), (2, None));
     assert_eq!(second.tiers.counters().bytes, bytes_before, "they take as much as before");
     let object = second.restore(1).unwrap();
-    assert_eq!((object.description().0.as_str(), object.length()), ("a film", Some(u64::from(SLICE) + 100)));
+    assert_eq!((object.metadata().0.as_str(), object.length()), ("a film", Some(u64::from(SLICE) + 100)));
     assert_eq!(bytes(&object, 0).unwrap(), vec![7; SLICE as usize]);
     assert_eq!(bytes(&object, 1).unwrap(), vec![8; 100]);
     assert!(second.restore(1).is_none(), "it is given out once");
@@ -232,7 +232,7 @@ fn forgotten_and_replaced_objects_do_not_return() {
     assert!(second.restore(1).is_none());
     assert!(second.restore(2).is_none());
     let object = second.restore(3).unwrap();
-    assert_eq!((object.description().0.as_str(), bytes(&object, 0).unwrap()[0]), ("new", 30));
+    assert_eq!((object.metadata().0.as_str(), bytes(&object, 0).unwrap()[0]), ("new", 30));
 }
 
 #[test]
@@ -247,14 +247,14 @@ fn an_object_kept_without_a_claim_returns_unless_it_was_refused() {
     fill(&new, 0, 2);
     let older = second.new_object(1, "older", Some(60));
     fill(&older, 0, 3);
-    second.index.insert_kept(&older, |known| known.description().0 != "new");
+    second.index.insert_kept(&older, |known| known.metadata().0 != "new");
     assert!(Arc::ptr_eq(&second.index.get(&[1; 16]).unwrap(), &new));
     second.kill();
     drop((new, older));
     let third = open(directory.path(), 2);
     assert_eq!(third.slices, 1);
     let object = third.restore(1).unwrap();
-    assert_eq!((object.description().0.as_str(), bytes(&object, 0).unwrap()), ("new", vec![2; 50]));
+    assert_eq!((object.metadata().0.as_str(), bytes(&object, 0).unwrap()), ("new", vec![2; 50]));
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_claim_that_was_forgotten_keeps_nothing_also_for_the_next_process() {
     assert!(newer.is_current(), "the end of the other claim does not concern it");
     assert!(matches!(first.index.get_or_claim(&[2; 16]), IndexEntry::Pending(_)));
     newer.keep(&first.new_object(2, "fetched afterwards", Some(100)));
-    assert_eq!(first.index.get(&[2; 16]).unwrap().description().0, "fetched afterwards");
+    assert_eq!(first.index.get(&[2; 16]).unwrap().metadata().0, "fetched afterwards");
     first.kill();
     drop((known, fetched));
     let second = open(directory.path(), 1);

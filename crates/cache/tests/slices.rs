@@ -8,7 +8,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use penstock_cache::{
-    Budget, ClaimResult, Demand, Describe, Follower, Index, IndexEntry, Key, Lease, MemoryTier, Object,
+    Budget, ClaimResult, Demand, Follower, Index, IndexEntry, Key, Lease, MemoryTier, Metadata, Object,
     Presence, Restored, SliceClaim, SliceFill, TierError, TierLimits, Tiers,
 };
 
@@ -366,13 +366,13 @@ fn one_request_renews_while_the_others_take_the_old_object() {
     assert!(Arc::ptr_eq(&known, &new));
 }
 
-/// A description of a certain size, which may be stale.
+/// Metadata of a certain size, which may be stale.
 struct Heavy {
     bytes: usize,
     stale: bool,
 }
 
-impl Describe for Heavy {
+impl Metadata for Heavy {
     fn encode(&self, _out: &mut Vec<u8>) {}
 
     fn heap_bytes(&self) -> usize {
@@ -391,7 +391,7 @@ fn heavy(key: Key, bytes: usize, tier: &Tier) -> Arc<Object<Heavy>> {
     Object::new(&key, Heavy { bytes, stale: false }, Some(1), Arc::clone(&tier.tiers))
 }
 
-fn keep<D: Describe>(index: &Arc<Index<D>>, object: &Arc<Object<D>>) {
+fn keep<D: Metadata>(index: &Arc<Index<D>>, object: &Arc<Object<D>>) {
     let claim = match index.get_or_claim(object.key()) {
         IndexEntry::Known(stale) => index.get_newer_or_claim(object.key(), &stale),
         found => found,
@@ -472,8 +472,8 @@ fn stale_objects_without_slices_are_evicted_before_older_ones() {
     let budget = Arc::new(Budget::new(100_000 * SHARDS));
     let index: Arc<Index<Heavy>> = Index::new(budget, Restored::default());
     let object = |number, stale| {
-        let description = Heavy { bytes: 10_000, stale };
-        Object::new(&numbered(number, 0), description, Some(100), Arc::clone(&tier.tiers))
+        let metadata = Heavy { bytes: 10_000, stale };
+        Object::new(&numbered(number, 0), metadata, Some(100), Arc::clone(&tier.tiers))
     };
     keep(&index, &object(0, false));
     let with_a_slice = object(1, true);

@@ -53,7 +53,7 @@ pub(crate) async fn fetch_slice(
 ) {
     let Err(fill) = fill.restore().await else { return };
     let object = Arc::clone(fill.object());
-    if !object.description().may_be_fetched_in_parts() {
+    if !object.metadata().may_be_fetched_in_parts() {
         // A part of another response could be of another version.
         give_up(&object, [fill], FillFault::Changed);
         record_fault(context, store, &object, FillFault::Changed);
@@ -81,7 +81,7 @@ async fn fill_rest(
     mut fills: VecDeque<Fill>,
     mut outcome: Result<(), FillFault>,
 ) -> Result<(), FillFault> {
-    let has_parts = object.description().may_be_fetched_in_parts();
+    let has_parts = object.metadata().may_be_fetched_in_parts();
     let mut attempts = 0;
     // Bytes that were missing before the last response.
     let mut before = None;
@@ -125,7 +125,7 @@ async fn fill_from_origin(
     let start = u64::from(first.slice()) * slice_bytes + u64::from(first.written());
     let end = u64::from(last.slice()) * slice_bytes + u64::from(object.slice_length(last.slice()));
     let (wanted, number) = (start..end, first.slice());
-    let fetch = part_request(object.description(), &wanted);
+    let fetch = part_request(object.metadata(), &wanted);
     let (answer, from) = ask_for(context, object, requester, &fetch, &wanted).await?;
     if answer.status() != 206 && fills.len() == 1 {
         // The origin ignores Range: slices that are missing are filled from the same response.
@@ -152,7 +152,7 @@ pub(crate) fn record_fault(
 ) {
     context.metrics.origin(fault.label());
     if fault == FillFault::Changed {
-        let age = context.clock.wall().duration_since(object.description().received()).unwrap_or_default();
+        let age = context.clock.wall().duration_since(object.metadata().received()).unwrap_or_default();
         store.volatile.changed(object.key(), age, context.now());
         store.index.forget_version(object.key(), object);
     }

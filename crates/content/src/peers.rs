@@ -301,13 +301,13 @@ impl Peers {
             let asked = asked.take(limits::PEER_ATTEMPTS);
             steps.extend(asked.map(|peer| Step::Peer(Arc::clone(peer), Hop::Owner)));
         }
-        if !matches!(requester, Requester::Peer(Hop::Shield | Hop::Held)) {
+        if !matches!(requester, Requester::Peer(Hop::Shield | Hop::OnlyIfCached)) {
             let takes_over =
                 rank.first() == Some(&members.own) && steps.is_empty() && self.is_taking_over(now);
             let substitute = rank.iter().skip(1).filter(|_| takes_over).find(|place| members.is_up(**place));
             let substitute =
                 substitute.map(|place| &members.peers[*place]).filter(|peer| !may_have_old(peer));
-            steps.extend(substitute.map(|peer| Step::Peer(Arc::clone(peer), Hop::Held)));
+            steps.extend(substitute.map(|peer| Step::Peer(Arc::clone(peer), Hop::OnlyIfCached)));
             let shield = members.shield(route, shield).filter(|peer| !may_have_old(peer));
             steps.extend(shield.map(|peer| Step::Peer(Arc::clone(peer), Hop::Shield)));
         }

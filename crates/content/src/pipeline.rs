@@ -32,7 +32,7 @@ use crate::response::{ClientRequest, Exchange, Response};
 use crate::site::Permit;
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
-use crate::site::signed_urls::Bare;
+use crate::site::signed_urls::UnsignedTarget;
 pub use admit::Refusal;
 use admit::{admit, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
@@ -121,7 +121,7 @@ enum Prepared<'r> {
     /// A response without a source. Boxed: most requests have one.
     Response(Box<Response>),
     /// A request with another target than the client's, if there is one.
-    Request(Option<Bare<'r>>),
+    Request(Option<UnsignedTarget<'r>>),
 }
 
 /// Takes a request through the stages in front of the source. `permit` counts the request until its response has been sent.
@@ -144,9 +144,9 @@ async fn prepare<'r>(
         return Ok(Prepared::Response(Box::new(response)));
     }
     guard(context, site, client, permit).await?;
-    let bare = admit(context, site, client)?;
+    let unsigned = admit(context, site, client)?;
     match &site.rewrite {
-        None => Ok(Prepared::Request(bare)),
-        Some(rewrite) => rewritten(rewrite, client.head, bare).map(Prepared::Request),
+        None => Ok(Prepared::Request(unsigned)),
+        Some(rewrite) => rewritten(rewrite, client.head, unsigned).map(Prepared::Request),
     }
 }

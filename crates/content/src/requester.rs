@@ -19,7 +19,7 @@ pub(crate) enum Hop {
     /// An object that the other node fetches for all owners.
     Shield,
     /// An object only if the other node has it.
-    Held,
+    OnlyIfCached,
 }
 
 impl Hop {
@@ -28,12 +28,14 @@ impl Hop {
         match self {
             Self::Owner => "owner",
             Self::Shield => "shield",
-            Self::Held => "held",
+            Self::OnlyIfCached => "held",
         }
     }
 
     /// The hop with this word.
     pub(crate) fn named(label: &[u8]) -> Option<Self> {
-        [Self::Owner, Self::Shield, Self::Held].into_iter().find(|hop| hop.label().as_bytes() == label)
+        [Self::Owner, Self::Shield, Self::OnlyIfCached]
+            .into_iter()
+            .find(|hop| hop.label().as_bytes() == label)
     }
 }

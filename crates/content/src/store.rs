@@ -225,7 +225,7 @@ impl Store {
         site: &str,
         object: &Object<ObjectMetadata>,
     ) -> Key {
-        let (key, gone) = self.variants.learn(request, site, object.description().varies_by());
+        let (key, gone) = self.variants.learn(request, site, object.metadata().varies_by());
         if let Some(gone) = gone {
             self.index.forget(&gone, &self.tier);
         }
@@ -259,7 +259,7 @@ impl Store {
     /// Forgets an object that was purged, and returns whether it was; marks as stale from `now` on what a soft purge made
     /// stale.
     pub(crate) fn drop_if_purged(&self, object: &Arc<Object<ObjectMetadata>>, now: Instant) -> bool {
-        let gone = self.is_purged(object.description(), now);
+        let gone = self.is_purged(object.metadata(), now);
         if gone {
             self.index.forget_version(object.key(), object);
         }

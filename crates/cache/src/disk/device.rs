@@ -15,11 +15,11 @@ use penstock_sys::file::OpenFile;
 use penstock_sys::lock::Unpoisoned;
 use rustix::fs::{FlockOperation, flock};
 
-use super::common::{Common, count};
 use super::format::{RecordHeader, UNIT_BYTES};
 use super::index::Place;
 use super::limits::{DiskError, DiskLimits};
 use super::segment::{Segment, Unusable, Writing, number_in};
+use super::shared::{SharedState, count};
 use super::slice::{DiskSlice, SliceName};
 use crate::draining;
 use crate::event::TierEvent;
@@ -32,7 +32,7 @@ const LOCK_NAME: &str = "lock";
 const NUMBER_BITS: u32 = 28;
 /// A directory of segments.
 pub(super) struct Disk {
-    pub(super) common: Arc<Common>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) disk: u32,
     pub(super) directory: PathBuf,
     pub(super) limits: DiskLimits,
@@ -64,7 +64,7 @@ pub(super) struct Counts {
 impl Disk {
     /// Opens the directory, which is made if it is missing, and lists what is in it. Reads no file yet.
     pub(super) fn open(
-        common: &Arc<Common>,
+        shared: &Arc<SharedState>,
         disk: u32,
         directory: PathBuf,
         limits: DiskLimits,
@@ -85,7 +85,7 @@ impl Disk {
             }
         }
         Ok(Arc::new(Self {
-            common: Arc::clone(common),
+            shared: Arc::clone(shared),
             disk,
             directory,
             limits,
@@ -157,13 +157,13 @@ impl Disk {
         if self.failed.swap(true, Ordering::AcqRel) {
             return;
         }
-        (self.common.report)(TierEvent::OutOfService { directory: &self.directory, reason });
+        (self.shared.report)(TierEvent::OutOfService { directory: &self.directory, reason });
         let gone = std::mem::take(&mut *self.segments());
         for segment in gone.values() {
             segment.close();
         }
         drop(gone);
-        self.common.index.forget_segments(|code| code >> NUMBER_BITS == self.disk);
+        self.shared.index.forget_segments(|code| code >> NUMBER_BITS == self.disk);
     }
 
     /// Whether the directory is still the one that was opened.
@@ -186,10 +186,10 @@ impl Disk {
         match oldest.entries(self.limits.slice_bytes) {
             Ok((entries, _)) => {
                 for entry in entries {
-                    self.common.index.remove(&entry.key, entry.slice, code, entry.place);
+                    self.shared.index.remove(&entry.key, entry.slice, code, entry.place);
                 }
             }
-            Err(_) => self.common.index.forget_segments(|other| other == code),
+            Err(_) => self.shared.index.forget_segments(|other| other == code),
         }
         count(&self.counts.segments_dropped, 1);
         oldest.delete()?;
@@ -200,7 +200,7 @@ impl Disk {
     pub(super) fn discard(&self, segment: &Segment) {
         let lost = self.segments().remove(&segment.number);
         let code = self.code(segment.number);
-        self.common.index.forget_segments(|other| other == code);
+        self.shared.index.forget_segments(|other| other == code);
         if let Some(lost) = lost {
             // If it cannot be deleted, the next start finds it again.
             drop(lost.delete());
@@ -229,17 +229,17 @@ impl Disk {
         }
     }
 
-    /// The header and description of the record at a place. Blocks.
+    /// The header and metadata of the record at a place. Blocks.
     pub(super) fn describe(&self, key: &Key, place: &Place) -> Option<(RecordHeader, Vec<u8>)> {
         let found = self.open_at(place).and_then(|(segment, file)| segment.describe(&file, place.offset));
         match found {
-            Ok((header, description)) if header.key == *key => {
+            Ok((header, metadata)) if header.key == *key => {
                 self.read_errors.store(0, Ordering::Relaxed);
-                Some((header, description))
+                Some((header, metadata))
             }
             Ok(_) => None,
             Err(why) => {
-                self.common.index.remove(key, place.slice, place.segment, place.offset);
+                self.shared.index.remove(key, place.slice, place.segment, place.offset);
                 self.note_unusable(&why);
                 None
             }
@@ -265,7 +265,7 @@ impl Disk {
                 Some(slice)
             }
             Err(NotCopied::Source(why)) => {
-                self.common.index.mark_bytes_bad(&wanted.key, place);
+                self.shared.index.mark_bytes_bad(&wanted.key, place);
                 self.note_unusable(&why);
                 None
             }

@@ -12,11 +12,11 @@ use penstock_metrics::DiskCounters;
 use penstock_sys::lock::Unpoisoned;
 
 use super::admission;
-use super::common::{Common, count};
 use super::device::{Disk, disk_of};
 use super::index::{DiskIndex, Place, Versions};
 use super::limits::{DISKS_MAX, DiskError, DiskLimits};
 use super::maintenance;
+use super::shared::{SharedState, count};
 use super::slice::{DiskSlice, SliceName};
 use super::threads::Readers;
 use super::writer::{self, Job, SliceJob};
@@ -35,7 +35,7 @@ struct Running {
 
 /// All disks of the tier.
 pub struct Disks {
-    common: Arc<Common>,
+    shared: Arc<SharedState>,
     disks: Box<[Running]>,
     /// Disks that could not be opened.
     absent: Vec<DiskCounters>,
@@ -62,7 +62,7 @@ impl Disks {
         if disks.len() > DISKS_MAX {
             return Err(DiskError::TooMany);
         }
-        let common = Arc::new(Common {
+        let shared = Arc::new(SharedState {
             index: DiskIndex::new(disks.len() as u64, Arc::clone(budget)),
             in_flight: AtomicU64::new(0),
             in_flight_max: disks.iter().map(|(_, limits)| limits.bytes_in_flight).max().unwrap_or(0),
@@ -73,18 +73,18 @@ impl Disks {
         let (mut running, mut absent) = (Vec::with_capacity(disks.len()), Vec::new());
         for (directory, limits) in disks {
             let number = u32::try_from(running.len()).unwrap_or(u32::MAX);
-            match Disk::open(&common, number, directory.clone(), *limits).and_then(Running::start) {
+            match Disk::open(&shared, number, directory.clone(), *limits).and_then(Running::start) {
                 Ok(started) => running.push(started),
                 Err(DiskError::Unusable { source, .. }) => {
                     let reason = format!("{source}{}", remedy(&source));
-                    (common.report)(TierEvent::OutOfService { directory, reason: &reason });
-                    common.index.finish_scan();
+                    (shared.report)(TierEvent::OutOfService { directory, reason: &reason });
+                    shared.index.finish_scan();
                     absent.push(DiskCounters { directory: directory.clone(), ..DiskCounters::default() });
                 }
                 Err(other) => return Err(other),
             }
         }
-        Ok(Arc::new(Self { common, disks: running.into_boxed_slice(), absent }))
+        Ok(Arc::new(Self { shared, disks: running.into_boxed_slice(), absent }))
     }
 
     /// Whether a process has locked the disk in `directory`.
@@ -110,43 +110,43 @@ impl Disks {
 
     /// Slices in the index.
     pub fn slices(&self) -> u64 {
-        self.common.index.slices()
+        self.shared.index.slices()
     }
 
     /// Memory that the index takes, about.
     pub fn index_bytes(&self) -> u64 {
-        self.common.index.memory_bytes()
+        self.shared.index.memory_bytes()
     }
 
     /// Bytes that wait to be written.
     pub fn bytes_in_flight(&self) -> u64 {
-        self.common.in_flight.load(Ordering::Relaxed)
+        self.shared.in_flight.load(Ordering::Relaxed)
     }
 
     /// Slices that were not written because too many waited.
     pub fn skipped(&self) -> u64 {
-        self.common.skipped.load(Ordering::Relaxed)
+        self.shared.skipped.load(Ordering::Relaxed)
     }
 
     /// The greatest id of an object that was found on a disk so far. A clock that was set back gives smaller ones.
     pub(crate) fn newest_object(&self) -> u64 {
-        self.common.newest_object.load(Ordering::Relaxed)
+        self.shared.newest_object.load(Ordering::Relaxed)
     }
 
     /// Whether all disks have been scanned: until then some of their slices are not found.
     pub fn are_scanned(&self) -> bool {
-        self.common.index.scanning.load(Ordering::Acquire) == 0
+        self.shared.index.scanning.load(Ordering::Acquire) == 0
     }
 
     /// Whether a slice of this version is on a disk.
     pub(crate) fn has(&self, wanted: &SliceName) -> bool {
-        self.common.index.find(&wanted.key, wanted.object, wanted.slice).is_some()
+        self.shared.index.find(&wanted.key, wanted.object, wanted.slice).is_some()
     }
 
     /// Whether a slice in memory is to be written now.
     pub(crate) fn admits(&self, requests: u8, on_disk: bool, bytes: u32) -> bool {
         let admitted = |bytes_in_flight| {
-            let (bytes_in_flight_max, slice) = (self.common.in_flight_max, bytes);
+            let (bytes_in_flight_max, slice) = (self.shared.in_flight_max, bytes);
             let known = admission::InMemory { requests, on_disk, bytes_in_flight, bytes_in_flight_max };
             admission::is_written(known, slice)
         };
@@ -155,7 +155,7 @@ impl Disks {
         }
         let now = admitted(self.bytes_in_flight());
         if !now && admitted(0) {
-            count(&self.common.skipped, 1);
+            count(&self.shared.skipped, 1);
         }
         now
     }
@@ -166,10 +166,10 @@ impl Disks {
         let sizes = in_service.map(|(number, running)| (number, running.disk.limits.bytes));
         let Some(number) = admission::choose_disk(short_name(&job.key), sizes) else { return false };
         let bytes = job.bytes();
-        self.common.in_flight.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.in_flight.fetch_add(bytes, Ordering::Relaxed);
         let sent = self.disks[number].send(Job::Slice(Box::new(job)));
         if !sent {
-            self.common.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+            self.shared.in_flight.fetch_sub(bytes, Ordering::Relaxed);
         }
         sent
     }
@@ -179,7 +179,7 @@ impl Disks {
         // Entries that are still to be found may have greater ids, if the clock was set back.
         let is_unbounded = versions == Versions::All && !self.are_scanned();
         let object = if is_unbounded { u64::MAX } else { object };
-        let known = self.common.index.forget(key, object, versions);
+        let known = self.shared.index.forget(key, object, versions);
         if known {
             for running in self.disks.iter().filter(|running| running.disk.is_in_service()) {
                 // A disk whose writer has ended is out of service.
@@ -189,9 +189,9 @@ impl Disks {
         known
     }
 
-    /// The newest version of an object on a disk: its id, its length, and its description.
+    /// The newest version of an object on a disk: its id, its length, and its metadata.
     pub(crate) async fn restore(&self, key: &Key) -> Option<(u64, u64, Vec<u8>)> {
-        let place = self.common.index.anchor(key)?;
+        let place = self.shared.index.anchor(key)?;
         let running = self.disks.get(disk_of(&place))?;
         let (disk, key) = (Arc::clone(&running.disk), *key);
         let job = running.readers.run(move || disk.describe(&key, &place));
@@ -199,20 +199,20 @@ impl Disks {
             count(&running.disk.counts.busy, 1);
             return None;
         };
-        let (header, description) = answer.await.ok().flatten()?;
-        Some((header.object, header.object_length, description))
+        let (header, metadata) = answer.await.ok().flatten()?;
+        Some((header.object, header.object_length, metadata))
     }
 
-    /// Removes the entry of an object whose description cannot be decoded.
+    /// Removes the entry of an object whose metadata cannot be decoded.
     pub(crate) fn remove_undecodable(&self, key: &Key) {
-        if let Some(place) = self.common.index.anchor(key) {
-            self.common.index.remove(key, place.slice, place.segment, place.offset);
+        if let Some(place) = self.shared.index.anchor(key) {
+            self.shared.index.remove(key, place.slice, place.segment, place.offset);
         }
     }
 
     /// Reads a slice, if a disk has it, and checks it. Its bytes are in the page cache then.
     pub(crate) async fn read(&self, wanted: SliceName) -> Option<DiskSlice> {
-        let place = self.common.index.find(&wanted.key, wanted.object, wanted.slice)?;
+        let place = self.shared.index.find(&wanted.key, wanted.object, wanted.slice)?;
         let running = self.disks.get(disk_of(&place))?;
         let disk = Arc::clone(&running.disk);
         let job = running.readers.run(move || disk.check(&wanted, &place));

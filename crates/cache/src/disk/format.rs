@@ -1,8 +1,8 @@
 //! The format of a segment.
 //!
 //! A segment is a file: a header, then records, then, once it is full, a table of its records and a trailer. A record is
-//! a header, the description of the object, and the bytes. All numbers are little-endian, everything has a checksum, and
-//! nothing is ever overwritten. The header of a record is written after its description and bytes.
+//! a header, the metadata of the object, and the bytes. All numbers are little-endian, everything has a checksum, and
+//! nothing is ever overwritten. The header of a record is written after its metadata and bytes.
 
 use crate::key::Key;
 use crate::numbers::{u32_at, u64_at};
@@ -59,7 +59,7 @@ pub(crate) struct RecordHeader {
     pub(crate) length: u32,
     /// Checksum of those.
     pub(crate) checksum: u32,
-    pub(crate) description: u32,
+    pub(crate) metadata: u32,
     pub(crate) description_checksum: u32,
 }
 
@@ -73,7 +73,7 @@ impl RecordHeader {
         bytes[16..24].copy_from_slice(&self.object.to_le_bytes());
         bytes[24..40].copy_from_slice(&self.key);
         bytes[40..48].copy_from_slice(&self.object_length.to_le_bytes());
-        bytes[48..52].copy_from_slice(&self.description.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.metadata.to_le_bytes());
         bytes[52..56].copy_from_slice(&self.description_checksum.to_le_bytes());
         seal(&mut bytes);
         bytes
@@ -92,14 +92,14 @@ impl RecordHeader {
             object: u64_at(bytes, 16)?,
             key: bytes.get(24..40)?.try_into().ok()?,
             object_length: u64_at(bytes, 40)?,
-            description: u32_at(bytes, 48)?,
+            metadata: u32_at(bytes, 48)?,
             description_checksum: u32_at(bytes, 52)?,
         })
     }
 
     /// From the begin of the record to the bytes of the slice.
     pub(crate) fn bytes_offset(&self) -> u64 {
-        (RECORD_HEADER_BYTES as u64 + u64::from(self.description)).next_multiple_of(UNIT_BYTES)
+        (RECORD_HEADER_BYTES as u64 + u64::from(self.metadata)).next_multiple_of(UNIT_BYTES)
     }
 
     /// From the begin of the record to the next one.
@@ -201,7 +201,7 @@ mod tests {
             slice: 3,
             length: 1000,
             checksum: 1,
-            description: 301,
+            metadata: 301,
             description_checksum: 2,
         };
         let trailer = Trailer { number: 7, entries: 12, table_checksum: 3 };

@@ -32,7 +32,7 @@ pub(crate) fn fuzz_segment(input: &[u8]) {
     }
     let directory = Scratch::new();
     fs::write(path(directory.path(), NUMBER), &file).expect("it can be written");
-    for depth in [Depth::Count, Depth::Describe, Depth::Verify] {
+    for depth in [Depth::Count, Depth::Metadata, Depth::Verify] {
         let contents = inspect(directory.path(), depth).expect("the system has no fault");
         assert!(contents.segments == 1 && contents.file_bytes == file.len() as u64);
     }
@@ -41,8 +41,8 @@ pub(crate) fn fuzz_segment(input: &[u8]) {
     assert!(entries.len() * ENTRY_BYTES.min(RECORD_HEADER_BYTES) <= file.len());
     let (open, _) = segment.file().expect("it is there");
     for entry in &entries {
-        let Ok((header, description)) = segment.describe(&open, entry.place) else { continue };
-        assert!(description.len() <= file.len());
+        let Ok((header, metadata)) = segment.describe(&open, entry.place) else { continue };
+        assert!(metadata.len() <= file.len());
         let mut taken = 0;
         let take = |bytes: &[u8]| {
             taken += bytes.len();
@@ -67,12 +67,12 @@ fn mend_records(file: &mut [u8]) {
             return;
         }
         let number = |header: &[u8], place| u32_at(header, place).unwrap_or(0) as usize;
-        let (length, description) = (number(header, 4), number(header, 48));
-        let start = (RECORD_HEADER_BYTES + description).next_multiple_of(8) - RECORD_HEADER_BYTES;
+        let (length, metadata) = (number(header, 4), number(header, 48));
+        let start = (RECORD_HEADER_BYTES + metadata).next_multiple_of(8) - RECORD_HEADER_BYTES;
         let bytes = rest.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
         header[8..12].copy_from_slice(&crc32fast::hash(bytes).to_le_bytes());
         header[12..16].copy_from_slice(&NUMBER.to_le_bytes());
-        let checksum = crc32fast::hash(rest.get(..description).unwrap_or_default());
+        let checksum = crc32fast::hash(rest.get(..metadata).unwrap_or_default());
         header[52..56].copy_from_slice(&checksum.to_le_bytes());
         seal(header);
         let read = RecordHeader::decode(header, NUMBER).expect("it is whole now");

@@ -1,6 +1,6 @@
 //! The index of slices on disks, in few bytes each.
 //!
-//! An object has one *anchor*: the newest of its records, whose description counts. Its other slices have an entry each.
+//! An object has one *anchor*: the newest of its records, whose metadata counts. Its other slices have an entry each.
 //! Both are found by 64 bits of the key and name no more than a place; the record there has the whole key, so another
 //! object with the same bits is detected.
 
@@ -15,7 +15,7 @@ use crate::key::{Key, KeyHashing, short_name};
 
 /// Shards of the index: more than workers, so that two seldom wait for each other.
 const SHARDS: usize = 256;
-/// The slice of an anchor whose bytes are damaged but whose description is not.
+/// The slice of an anchor whose bytes are damaged but whose metadata is not.
 pub(crate) const NO_SLICE: u32 = u32::MAX - 1;
 
 /// The place of a record.
@@ -181,7 +181,7 @@ impl DiskIndex {
         self.budget.charge(grown);
     }
 
-    /// Marks the bytes at this place as damaged. The description there may be right.
+    /// Marks the bytes at this place as damaged. The metadata there may be right.
     pub(crate) fn mark_bytes_bad(&self, key: &Key, place: &Place) {
         let mut shard = self.shard(key);
         match shard.anchors.get_mut(&short_name(key)) {

@@ -91,19 +91,19 @@ impl Inspection {
         let Some(found) = self.gathered.object(entry.key, entry.object) else { return Ok(()) };
         found.slices += 1;
         found.bytes += u64::from(entry.length);
-        if let Some((length, description)) = described {
+        if let Some((length, metadata)) = described {
             found.length = Some(length);
-            if self.depth == Depth::Describe && found.description.is_empty() {
-                found.description = description;
+            if self.depth == Depth::Metadata && found.metadata.is_empty() {
+                found.metadata = metadata;
             }
         }
         Ok(())
     }
 
-    /// Length and description of the object; at [`Depth::Verify`] the bytes are compared too.
+    /// Length and metadata of the object; at [`Depth::Verify`] the bytes are compared too.
     fn read(&self, segment: &Segment, entry: &Entry) -> Result<(u64, Vec<u8>), Unusable> {
         let (file, _) = segment.file()?;
-        let (header, description) = segment.describe(&file, entry.place)?;
+        let (header, metadata) = segment.describe(&file, entry.place)?;
         if (header.key, header.object, header.slice) != (entry.key, entry.object, entry.slice) {
             return Err(Unusable::Damaged);
         }
@@ -111,6 +111,6 @@ impl Inspection {
             let verified = segment.verify(&file, &header, entry.place, |_| Ok::<_, Infallible>(()));
             verified.map_err(|NotCopied::Source(why)| why)?;
         }
-        Ok((header.object_length, description))
+        Ok((header.object_length, metadata))
     }
 }

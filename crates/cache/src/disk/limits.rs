@@ -14,7 +14,7 @@ pub(super) const DISKS_MAX: usize = 16;
 pub struct DiskLimits {
     /// Bytes of all its segments together.
     pub bytes: u64,
-    /// Bytes of a segment, for at least one slice with its description, better four.
+    /// Bytes of a segment, for at least one slice with its metadata, better four.
     pub segment_bytes: u64,
     /// Bytes of a slice.
     pub slice_bytes: u32,

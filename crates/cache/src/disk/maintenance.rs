@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::common::count;
 use super::device::Disk;
 use super::format::{Entry, TOMBSTONE};
 use super::index::{Arrival, Place};
 use super::segment::Unusable;
+use super::shared::count;
 use super::slice::SliceName;
 use crate::event::TierEvent;
 use crate::key::Key;
@@ -69,14 +69,14 @@ fn scan(disk: &Disk) {
             Err(why @ Unusable::Io(_)) => disk.note_unusable(&why),
         }
     }
-    disk.common.index.finish_scan();
+    disk.shared.index.finish_scan();
     let (directory, segments) = (disk.directory.as_path(), newest_first.len());
-    (disk.common.report)(TierEvent::Scanned { directory, segments, lost, slices, took: begun.elapsed() });
+    (disk.shared.report)(TierEvent::Scanned { directory, segments, lost, slices, took: begun.elapsed() });
 }
 
 fn index_entry(disk: &Disk, number: u32, entry: &Entry, gone: &mut HashMap<Key, u64>) -> bool {
     if entry.object <= OBJECT_MAX {
-        disk.common.newest_object.fetch_max(entry.object, Ordering::Relaxed);
+        disk.shared.newest_object.fetch_max(entry.object, Ordering::Relaxed);
     }
     if entry.slice == TOMBSTONE {
         let upto = gone.entry(entry.key).or_default();
@@ -87,7 +87,7 @@ fn index_entry(disk: &Disk, number: u32, entry: &Entry, gone: &mut HashMap<Key, 
         return false;
     }
     let place = Place::new(disk.code(number), entry.place, entry.slice, entry.object);
-    disk.common.index.insert(&entry.key, entry.object, place, Arrival::Found);
+    disk.shared.index.insert(&entry.key, entry.object, place, Arrival::Found);
     true
 }
 
@@ -140,7 +140,7 @@ impl Scrub {
         }
         let wanted = SliceName { key: entry.key, object: entry.object, slice: entry.slice };
         let place = Place::new(disk.code(self.segment), entry.place, entry.slice, entry.object);
-        if disk.common.index.find(&entry.key, entry.object, entry.slice) != Some(place) {
+        if disk.shared.index.find(&entry.key, entry.object, entry.slice) != Some(place) {
             // No request would find it.
             return;
         }

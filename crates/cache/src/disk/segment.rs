@@ -168,7 +168,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The header of the record at `offset` (in units), and the description that comes with it.
+    /// The header of the record at `offset` (in units), and the metadata that comes with it.
     pub(crate) fn describe(&self, file: &OpenFile, offset: u32) -> Result<(RecordHeader, Vec<u8>), Unusable> {
         let at = u64::from(offset) * UNIT_BYTES;
         let mut bytes = [0; RECORD_HEADER_BYTES];
@@ -177,12 +177,12 @@ impl Segment {
         if at + header.record_bytes() > file.len() {
             return Err(Unusable::Damaged);
         }
-        let mut description = vec![0; header.description as usize];
-        read(file, &mut description, at + RECORD_HEADER_BYTES as u64)?;
-        if crc32fast::hash(&description) != header.description_checksum {
+        let mut metadata = vec![0; header.metadata as usize];
+        read(file, &mut metadata, at + RECORD_HEADER_BYTES as u64)?;
+        if crc32fast::hash(&metadata) != header.description_checksum {
             return Err(Unusable::Damaged);
         }
-        Ok((header, description))
+        Ok((header, metadata))
     }
 
     /// Reads the bytes of a record piece by piece, passes them to `take`, and compares their checksum. They are in the
@@ -320,7 +320,7 @@ impl Writing {
     pub(crate) fn append<S>(
         &mut self,
         header: &RecordHeader,
-        description: &[u8],
+        metadata: &[u8],
         fill: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), NotCopied<S, io::Error>>,
     ) -> Result<u32, NotCopied<S, io::Error>> {
         let at = self.end;
@@ -330,14 +330,14 @@ impl Writing {
             next += bytes.len() as u64;
             Ok(())
         })?;
-        let place = self.write_head(header, description, at).map_err(NotCopied::Target)?;
+        let place = self.write_head(header, metadata, at).map_err(NotCopied::Target)?;
         self.entries.push(Entry::of(header, place));
         self.end = at + header.record_bytes();
         Ok(place)
     }
 
-    fn write_head(&self, header: &RecordHeader, description: &[u8], at: u64) -> io::Result<u32> {
-        self.file.write_all_at(description, at + RECORD_HEADER_BYTES as u64)?;
+    fn write_head(&self, header: &RecordHeader, metadata: &[u8], at: u64) -> io::Result<u32> {
+        self.file.write_all_at(metadata, at + RECORD_HEADER_BYTES as u64)?;
         // The header last: it makes the record visible.
         self.file.write_all_at(&header.encode(self.segment.number), at)?;
         u32::try_from(at / UNIT_BYTES).map_err(|_| io::ErrorKind::FileTooLarge.into())

@@ -6,7 +6,7 @@ use super::index::DiskIndex;
 use crate::event::Report;
 
 /// State that all disks share.
-pub(super) struct Common {
+pub(super) struct SharedState {
     pub(super) index: DiskIndex,
     /// Bytes that wait to be written.
     pub(super) in_flight: AtomicU64,

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 
-use super::common::count;
 use super::device::Disk;
 use super::format::{RecordHeader, TOMBSTONE};
 use super::index::{Arrival, Place, Versions};
 use super::segment::Writing;
+use super::shared::count;
 use crate::key::Key;
 use crate::memory::{Holder, Slot, remedy};
 use crate::not_copied::NotCopied;
@@ -29,7 +29,7 @@ pub(crate) struct SliceJob {
     pub(crate) object: u64,
     pub(crate) object_length: u64,
     pub(crate) slice: u32,
-    pub(crate) description: Vec<u8>,
+    pub(crate) metadata: Vec<u8>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) owner: Weak<dyn Holder>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct SliceJob {
 impl SliceJob {
     /// Bytes that wait with it.
     pub(super) fn bytes(&self) -> u64 {
-        u64::from(self.slot.written()) + self.description.len() as u64
+        u64::from(self.slot.written()) + self.metadata.len() as u64
     }
 
     /// Whether requests may still find the object.
@@ -56,7 +56,7 @@ pub(super) fn run(disk: &Disk, jobs: &Receiver<Job>) {
             Job::Tombstone(key, object) => writer.tombstone(key, *object),
         };
         if let Job::Slice(slice) = &job {
-            disk.common.in_flight.fetch_sub(slice.bytes(), Ordering::Relaxed);
+            disk.shared.in_flight.fetch_sub(slice.bytes(), Ordering::Relaxed);
         }
         if let Err(error) = written {
             count(&disk.counts.errors, 1);
@@ -83,11 +83,11 @@ impl Writer<'_> {
             slice: job.slice,
             length: job.slot.written(),
             checksum: job.slot.checksum(),
-            description: u32::try_from(job.description.len()).unwrap_or(u32::MAX),
-            description_checksum: crc32fast::hash(&job.description),
+            metadata: u32::try_from(job.metadata.len()).unwrap_or(u32::MAX),
+            description_checksum: crc32fast::hash(&job.metadata),
         };
         let writing = self.with_space(header.record_bytes())?;
-        let placed = writing.append(&header, &job.description, |put| match job.slot.copy_to(put) {
+        let placed = writing.append(&header, &job.metadata, |put| match job.slot.copy_to(put) {
             Ok(checksum) if checksum == header.checksum => Ok(()),
             Ok(_) | Err(NotCopied::Source(_)) => Err(NotCopied::Source(())),
             Err(NotCopied::Target(error)) => Err(NotCopied::Target(error)),
@@ -103,7 +103,7 @@ impl Writer<'_> {
             Err(NotCopied::Target(error)) => return Err(error),
         };
         let number = writing.segment.number;
-        let (disk, index) = (self.disk, &self.disk.common.index);
+        let (disk, index) = (self.disk, &self.disk.shared.index);
         let place = Place::new(disk.code(number), offset, job.slice, job.object);
         index.insert(&job.key, job.object, place, Arrival::Written);
         // The object may have been withdrawn meanwhile; then its entry is removed here.

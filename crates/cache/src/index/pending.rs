@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::describe::Describe;
+use crate::metadata::Metadata;
 use crate::object::Object;
 
 /// The result of a claim, for the requests that wait for it.
-pub enum ClaimResult<D: Describe> {
+pub enum ClaimResult<D: Metadata> {
     /// An object for all that waited.
     Shared(Arc<Object<D>>),
     /// A response for one client only: each request has to be sent to the origin.
     Private,
 }
 
-impl<D: Describe> Clone for ClaimResult<D> {
+impl<D: Metadata> Clone for ClaimResult<D> {
     fn clone(&self) -> Self {
         match self {
             Self::Shared(object) => Self::Shared(Arc::clone(object)),
@@ -28,12 +28,12 @@ impl<D: Describe> Clone for ClaimResult<D> {
 pub(super) type Outcome<D> = Option<ClaimResult<D>>;
 
 /// A request that waits for the result of another's claim.
-pub struct Pending<D: Describe> {
+pub struct Pending<D: Metadata> {
     outcome: watch::Receiver<Outcome<D>>,
     waiters: usize,
 }
 
-impl<D: Describe> Pending<D> {
+impl<D: Metadata> Pending<D> {
     /// Requests that waited when this one began to, itself included.
     pub fn waiters(&self) -> usize {
         self.waiters

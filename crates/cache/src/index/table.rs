@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwapOption, Guard};
 
-use crate::describe::Describe;
 use crate::key::{Key, KeyHashing};
+use crate::metadata::Metadata;
 use crate::object::Object;
 
 /// Buckets of an empty table.
@@ -25,7 +25,7 @@ const STEPS_MAX: usize = 64;
 type Bucket<D> = ArcSwapOption<Object<D>>;
 
 /// One shard of the index.
-pub(super) struct Table<D: Describe> {
+pub(super) struct Table<D: Metadata> {
     levels: [OnceLock<Box<[Bucket<D>]>>; LEVELS],
     /// Buckets in use.
     buckets: AtomicU32,
@@ -33,7 +33,7 @@ pub(super) struct Table<D: Describe> {
     hashing: KeyHashing,
 }
 
-impl<D: Describe> Table<D> {
+impl<D: Metadata> Table<D> {
     pub(super) fn new(hashing: KeyHashing) -> Self {
         Self {
             levels: [const { OnceLock::new() }; LEVELS],
@@ -140,7 +140,7 @@ impl<D: Describe> Table<D> {
     }
 }
 
-fn push<D: Describe>(bucket: &Bucket<D>, object: Arc<Object<D>>) {
+fn push<D: Metadata>(bucket: &Bucket<D>, object: Arc<Object<D>>) {
     object.links.next.store(bucket.load_full());
     bucket.store(Some(object));
 }
@@ -159,7 +159,7 @@ fn level_of(bucket: u32) -> (usize, usize) {
     (doublings as usize + 1, (bucket - (BUCKETS_MIN << doublings)) as usize)
 }
 
-impl<D: Describe> Drop for Table<D> {
+impl<D: Metadata> Drop for Table<D> {
     /// Unlinks the objects one by one: dropping a chain would recurse.
     fn drop(&mut self) {
         for bucket in self.levels.iter().filter_map(OnceLock::get).flat_map(|level| level.iter()) {

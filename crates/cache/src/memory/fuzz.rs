@@ -60,7 +60,7 @@ pub(crate) fn fuzz_records(input: &[u8]) {
     let checksum = if choices & 4 != 0 { crc32fast::hash(bytes) } else { 0 };
     let popular = [&checksum.to_le_bytes(), bytes].concat();
     fs::write(directory.path().join(QUEUE_NAME), popular).expect("it can be written");
-    for depth in [Depth::Count, Depth::Describe, Depth::Verify] {
+    for depth in [Depth::Count, Depth::Metadata, Depth::Verify] {
         if let Ok(contents) = inspect(directory.path(), depth) {
             assert!(contents.slices + contents.damaged <= u64::from(SLOTS), "{contents:?}");
         }
@@ -79,8 +79,8 @@ fn reopen(directory: &Scratch) {
     let (tier, again) = open();
     assert_eq!((again.slices, again.bytes, again.objects.len()), counted);
     again.objects.values().for_each(|dormant| {
-        let Some((description, slots)) = dormant.take() else { return };
-        assert!(description.len() <= DESCRIPTION_BYTES_MAX && !slots.is_empty());
+        let Some((metadata, slots)) = dormant.take() else { return };
+        assert!(metadata.len() <= DESCRIPTION_BYTES_MAX && !slots.is_empty());
         for left in &slots {
             assert!(left.record.length <= LIMITS.slice_bytes && left.record.object == dormant.object);
         }
@@ -94,11 +94,11 @@ fn mend(record: &mut [u8], number: u32, slot: &[u8]) {
         return;
     }
     let field = |record: &[u8], place| u32_at(record, place).unwrap_or(0);
-    let (length, description) = (field(record, 44), field(record, 52));
+    let (length, metadata) = (field(record, 44), field(record, 52));
     let at = usize::try_from(description_offset(length.min(LIMITS.slice_bytes))).expect("it is small");
     let bytes = slot.get(..length as usize).unwrap_or_default();
     record[48..52].copy_from_slice(&crc32fast::hash(bytes).to_le_bytes());
-    let bytes = slot.get(at..).and_then(|rest| rest.get(..description as usize)).unwrap_or_default();
+    let bytes = slot.get(at..).and_then(|rest| rest.get(..metadata as usize)).unwrap_or_default();
     record[56..60].copy_from_slice(&crc32fast::hash(bytes).to_le_bytes());
     let key = RecordKey::new(SECRET);
     let record: &mut [u8; RECORD_BYTES] = record.try_into().expect("a record has its length");

@@ -70,8 +70,8 @@ impl Files {
         found.slices += 1;
         found.bytes += u64::from(record.length);
         found.length = found.length.max(record.object_length);
-        if depth == Depth::Describe && found.description.is_empty() {
-            found.description = self.description(number, record)?.unwrap_or_default();
+        if depth == Depth::Metadata && found.metadata.is_empty() {
+            found.metadata = self.metadata(number, record)?.unwrap_or_default();
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Files {
         if !self.read(&mut bytes, self.start(number))? {
             return Ok(false);
         }
-        let described = self.description(number, record)?.is_some();
+        let described = self.metadata(number, record)?.is_some();
         Ok(described && crc32fast::hash(&bytes) == record.checksum)
     }
 
@@ -92,8 +92,8 @@ impl Files {
         Ok(SlotRecord::decode(&bytes, number, self.key).as_ref() == Some(record))
     }
 
-    fn description(&self, number: u32, record: &SlotRecord) -> io::Result<Option<Vec<u8>>> {
-        let mut bytes = vec![0; (record.description as usize).min(DESCRIPTION_BYTES_MAX)];
+    fn metadata(&self, number: u32, record: &SlotRecord) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = vec![0; (record.metadata as usize).min(DESCRIPTION_BYTES_MAX)];
         let at = self.start(number) + description_offset(record.length.min(self.slice_bytes));
         if !self.read(&mut bytes, at)? {
             return Ok(None);

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::limits::{DESCRIPTION_BYTES_MAX, PAGE_BYTES, TierLimits};
 
-/// Size of the slots for the smallest objects, with their description.
+/// Size of the slots for the smallest objects, with their metadata.
 const SMALL_BYTES: u64 = PAGE_BYTES;
 /// Size of the next larger ones, in a tier whose slices are more than twice as large.
 const MEDIUM_BYTES: u64 = 64 * 1024;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Space behind the bytes of each slot for the description of its object. Memory is taken only for what is written.
+/// Space behind the bytes of each slot for the metadata of its object. Memory is taken only for what is written.
 pub(crate) const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Unit in which the system gives and takes memory.
 pub(crate) const PAGE_BYTES: u64 = 4096;

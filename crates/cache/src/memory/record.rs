@@ -91,17 +91,17 @@ pub(crate) struct SlotRecord {
     pub(crate) length: u32,
     /// Checksum of those.
     pub(crate) checksum: u32,
-    /// Bytes of the description behind them.
-    pub(crate) description: u32,
-    /// Whether another node keeps the slice. The highest bit of the bytes of the description.
+    /// Bytes of the metadata behind them.
+    pub(crate) metadata: u32,
+    /// Whether another node keeps the slice. The highest bit of the bytes of the metadata.
     pub(crate) is_copy: bool,
     /// Checksum of those.
     pub(crate) description_checksum: u32,
-    /// Of two descriptions of an object, the one with the higher number is newer.
+    /// Of two records of metadata of an object, the one with the higher number is newer.
     pub(crate) revision: u32,
 }
 
-/// Set beside the bytes of the description of a copy.
+/// Set beside the bytes of the metadata of a copy.
 const COPY: u32 = 1 << 31;
 
 /// Written for a length that is unknown.
@@ -117,7 +117,7 @@ impl SlotRecord {
             self.slice,
             self.length,
             self.checksum,
-            self.description | if self.is_copy { COPY } else { 0 },
+            self.metadata | if self.is_copy { COPY } else { 0 },
             self.description_checksum,
             self.revision,
         ];
@@ -135,7 +135,7 @@ impl SlotRecord {
         if is_empty || key.checksum(slot, &bytes[8..]) != u64_at(bytes, 0)? {
             return None;
         }
-        let description = u32_at(bytes, 52)?;
+        let metadata = u32_at(bytes, 52)?;
         Some(Self {
             object: u64_at(bytes, 8)?,
             key: bytes.get(16..32)?.try_into().ok()?,
@@ -143,8 +143,8 @@ impl SlotRecord {
             slice: u32_at(bytes, 40)?,
             length: u32_at(bytes, 44)?,
             checksum: u32_at(bytes, 48)?,
-            description: description & !COPY,
-            is_copy: description & COPY != 0,
+            metadata: metadata & !COPY,
+            is_copy: metadata & COPY != 0,
             description_checksum: u32_at(bytes, 56)?,
             revision: u32_at(bytes, 60)?,
         })
@@ -168,7 +168,7 @@ mod tests {
         slice: 3,
         length: 65_536,
         checksum: 0xdead_beef,
-        description: 300,
+        metadata: 300,
         is_copy: false,
         description_checksum: 9,
         revision: 2,

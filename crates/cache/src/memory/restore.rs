@@ -63,12 +63,12 @@ pub(crate) struct RestoredSlice {
 }
 
 impl Dormant {
-    /// Takes its slices, and the newest description that is whole.
+    /// Takes its slices, and the newest metadata that is whole.
     pub(crate) fn take(&self) -> Option<(Vec<u8>, Vec<RestoredSlice>)> {
         let mut slots = std::mem::take(&mut *self.slots());
         slots.sort_unstable_by_key(|left| Reverse(left.record.revision));
-        let description = slots.iter().find_map(|left| left.slot.description(&left.record))?;
-        Some((description, slots))
+        let metadata = slots.iter().find_map(|left| left.slot.metadata(&left.record))?;
+        Some((metadata, slots))
     }
 
     /// Whether all its slices were evicted.
@@ -344,13 +344,13 @@ fn newest(slots: &[(u32, SlotRecord)]) -> Option<SlotRecord> {
 }
 
 /// The slots of each object, the oldest object first. Of two versions of an object the newer counts, of two slots of one
-/// slice the one with the newest description.
+/// slice the one with the newest metadata.
 fn claims(found: Vec<(u32, SlotRecord)>, slice_bytes: u32, space: impl Fn(u32) -> u64) -> Claims {
     let mut objects: HashMap<Key, Vec<(u32, SlotRecord)>, KeyHashing> = HashMap::default();
     for (number, record) in found {
         let fits = record.length <= slice_bytes
-            && record.description as usize <= DESCRIPTION_BYTES_MAX
-            && description_offset(record.length) + u64::from(record.description) <= space(number)
+            && record.metadata as usize <= DESCRIPTION_BYTES_MAX
+            && description_offset(record.length) + u64::from(record.metadata) <= space(number)
             && record.object <= OBJECT_MAX;
         if !fits || record.length == 0 {
             continue;

@@ -1,4 +1,4 @@
-//! The place of one slice in the tier's file, and of the description of its object behind it.
+//! The place of one slice in the tier's file, and of the metadata of its object behind it.
 
 use std::fmt;
 use std::io;
@@ -44,13 +44,13 @@ const COPY: u8 = 4;
 const REQUESTS_MAX: u8 = 200;
 /// Bytes read at a time.
 const STEP_BYTES: usize = 256 * 1024;
-/// Expected length of the description of an object whose slot is chosen before that is known.
+/// Expected length of the metadata of an object whose slot is chosen before that is known.
 const DESCRIPTION_BYTES: u64 = 768;
 
-/// The record of a slot, and the description of its object.
+/// The record of a slot, and the metadata of its object.
 pub(crate) struct Note<'n> {
     pub(crate) record: SlotRecord,
-    pub(crate) description: &'n [u8],
+    pub(crate) metadata: &'n [u8],
 }
 
 impl Slot {
@@ -107,7 +107,7 @@ impl Slot {
 
     /// A slot as an earlier process left it. Its bytes are compared with their checksum before they are used.
     pub(super) fn restored(tier: &Arc<MemoryTier>, number: u32, record: &SlotRecord) -> Arc<Self> {
-        tier.set_bytes(number, description_offset(record.length) + u64::from(record.description));
+        tier.set_bytes(number, description_offset(record.length) + u64::from(record.metadata));
         let slot = Self::new(tier, number);
         slot.written.store(record.length, Ordering::Relaxed);
         slot.checksum.store(record.checksum, Ordering::Relaxed);
@@ -144,10 +144,10 @@ impl Slot {
         self.tier.set_bytes(self.number, self.written().into());
     }
 
-    /// This slot, or a copy in a slot of the size that the slice needs with a description of so many bytes. An object
+    /// This slot, or a copy in a slot of the size that the slice needs with metadata of so many bytes. An object
     /// whose length was unknown fills a whole slot, and there are far fewer of those than of small ones.
-    pub(crate) fn fitted(self: &Arc<Self>, description: usize) -> Arc<Self> {
-        let space = description_offset(self.written()) + description as u64;
+    pub(crate) fn fitted(self: &Arc<Self>, metadata: usize) -> Arc<Self> {
+        let space = description_offset(self.written()) + metadata as u64;
         if !self.tier.is_misplaced(self.number, space) {
             return Arc::clone(self);
         }
@@ -166,14 +166,14 @@ impl Slot {
         is_right.then(|| Arc::new(copy))
     }
 
-    /// Records the slice for the next process. Without space for the description there is no record, and the slice ends
+    /// Records the slice for the next process. Without space for the metadata there is no record, and the slice ends
     /// with this process.
     pub(crate) fn record(&self, note: &Note<'_>) {
-        let (length, description) = (self.written(), note.description);
+        let (length, metadata) = (self.written(), note.metadata);
         let at = description_offset(length);
-        let needed = at + description.len() as u64;
-        if description.len() > DESCRIPTION_BYTES_MAX || needed > self.tier.space(self.number) {
-            // An earlier record would have an older description.
+        let needed = at + metadata.len() as u64;
+        if metadata.len() > DESCRIPTION_BYTES_MAX || needed > self.tier.space(self.number) {
+            // an earlier record would have older metadata.
             self.clear_record();
             return;
         }
@@ -181,12 +181,12 @@ impl Slot {
         let record = SlotRecord {
             length,
             checksum: self.checksum(),
-            description: u32::try_from(description.len()).unwrap_or(u32::MAX),
-            description_checksum: crc32fast::hash(description),
+            metadata: u32::try_from(metadata.len()).unwrap_or(u32::MAX),
+            description_checksum: crc32fast::hash(metadata),
             ..note.record
         };
-        // The record last: it must not refer to a description that is missing.
-        if self.tier.write_if_space(description, self.start() + at).is_ok() {
+        // The record last: it must not refer to metadata that is missing.
+        if self.tier.write_if_space(metadata, self.start() + at).is_ok() {
             self.set(RECORDED, true);
             self.tier.write_record(self.number, &record);
         }
@@ -199,9 +199,9 @@ impl Slot {
         }
     }
 
-    /// The description that an earlier process persisted; `None` if it is damaged.
-    pub(crate) fn description(&self, record: &SlotRecord) -> Option<Vec<u8>> {
-        let length = (record.description as usize).min(DESCRIPTION_BYTES_MAX);
+    /// The metadata that an earlier process persisted; `None` if it is damaged.
+    pub(crate) fn metadata(&self, record: &SlotRecord) -> Option<Vec<u8>> {
+        let length = (record.metadata as usize).min(DESCRIPTION_BYTES_MAX);
         let mut bytes = vec![0; length];
         self.tier.read(&mut bytes, self.start() + description_offset(record.length)).ok()?;
         (crc32fast::hash(&bytes) == record.description_checksum).then_some(bytes)
@@ -328,7 +328,7 @@ impl Slot {
     }
 }
 
-/// Offset of the description: behind the bytes, often in their last page.
+/// Offset of the metadata: behind the bytes, often in their last page.
 pub(super) fn description_offset(length: u32) -> u64 {
     u64::from(length).next_multiple_of(8)
 }

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 
 use super::Object;
-use crate::describe::Describe;
 use crate::memory::Slot;
+use crate::metadata::Metadata;
 
 /// A copy of a slice that was in memory.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct SliceCopy {
     bytes: Arc<[u8]>,
 }
 
-impl<D: Describe> Object<D> {
+impl<D: Metadata> Object<D> {
     /// A copy of a slice; `None` unless all of it is in memory, and as its checksum says.
     pub fn copy_slice(&self, slice: u32) -> Option<SliceCopy> {
         let slot = self.in_memory.get(slice).filter(|slot| slot.is_trusted())?;

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::{
-    Budget, Describe, Index, IndexEntry, MemoryTier, Object, SliceClaim, TierCounters, TierError, TierLimits,
+    Budget, Index, IndexEntry, MemoryTier, Metadata, Object, SliceClaim, TierCounters, TierError, TierLimits,
     Tiers,
 };
 
@@ -21,7 +21,7 @@ const LIMITS: TierLimits =
 
 struct Text(&'static str);
 
-impl Describe for Text {
+impl Metadata for Text {
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }

@@ -105,7 +105,7 @@ impl Lookup {
     fn known_playlist(&self) -> Option<Arc<Object<ObjectMetadata>>> {
         let known = self.store.index.get(&self.selected_key())?;
         let usable = !self.store.drop_if_purged(&known, self.context.now())
-            && known.description().is_selected_by(&self.request)
+            && known.metadata().is_selected_by(&self.request)
             && media(&known).is_some();
         usable.then_some(known)
     }
@@ -116,7 +116,7 @@ impl Lookup {
         if reach(newest, wanted) != Reach::TooFar {
             return true;
         }
-        if newest.description().freshness(self.context.now()) == Freshness::Fresh {
+        if newest.metadata().freshness(self.context.now()) == Freshness::Fresh {
             return false;
         }
         let renewed = self.find().await;
@@ -126,7 +126,7 @@ impl Lookup {
     /// The key of a held request. Requests that differ in what `playlist` and earlier responses vary by have different keys.
     fn held_key(&self, held: &HeldRequest, playlist: &Object<ObjectMetadata>) -> Key {
         let mut names = self.store.variants.names(&self.request);
-        names.extend_from_slice(playlist.description().varies_by());
+        names.extend_from_slice(playlist.metadata().varies_by());
         key_of(&self.site.name, &held.target, &self.request.fields, &names)
     }
 

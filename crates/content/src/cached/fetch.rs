@@ -57,7 +57,7 @@ pub(crate) async fn fetch_object(lookup: &Lookup, claim: FetchClaim, stale: Opti
         let validation = match answer.status() {
             304 => {
                 metrics.origin("not_modified");
-                object.description().confirm(&**answer, &lookup.request, now)
+                object.metadata().confirm(&**answer, &lookup.request, now)
             }
             // The condition of a client is not sent, so this is about the one of the cache.
             _ => Validation::OtherVersion,
@@ -121,7 +121,7 @@ fn may_stand_in(
         Err(error) => (true, error.fault() == OriginFault::Server),
     };
     let grace = if is_down { lookup.site.grace() } else { Duration::ZERO };
-    failed && object.description().may_replace_a_failure(grace, now.0)
+    failed && object.metadata().may_replace_a_failure(grace, now.0)
 }
 
 /// The first request for an object, for a part or for all of it, and the one for all of it.
@@ -159,9 +159,9 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
     let mut fetch = Fetch {
         early: request.early,
         range: (!whole).then(|| (0, first_bytes(lookup) - 1)),
-        known: stale.and_then(|object| object.description().condition()),
+        known: stale.and_then(|object| object.metadata().condition()),
         preferred: stale
-            .and_then(|object| object.description().server())
+            .and_then(|object| object.metadata().server())
             .or_else(|| lookup.site.server_of(target)),
         interim: lookup.interim.clone(),
         ..Fetch::get(target)
@@ -328,10 +328,10 @@ fn give_object(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Sto
     let index = &lookup.store.index;
     let is_other_variant = *object.key() != lookup.request.key;
     if is_other_variant && matches!(storage, Storage::Shared(_)) && claim.is_current() {
-        let (asked, now) = (object.description().unpurged_until(), lookup.context.now());
+        let (asked, now) = (object.metadata().unpurged_until(), lookup.context.now());
         // The stamp of the known one is later than that of its request if it was compared with a purge or a change.
         index.insert_kept(object, |known| {
-            let known = known.description();
+            let known = known.metadata();
             known.unpurged_until() <= asked || known.freshness(now) != Freshness::Fresh
         });
     }
@@ -340,7 +340,7 @@ fn give_object(lookup: &Lookup, claim: FetchClaim, object: &Stored, storage: Sto
     match storage {
         _ if is_other_variant => claim.give_to_first(object, status),
         Storage::Shared(_) if lookup.held.is_some() => {
-            if object.description().manifest().is_some() {
+            if object.metadata().manifest().is_some() {
                 index.insert_unclaimed(object, |known| is_newer_playlist(object, known));
             }
             claim.share(object, status);

@@ -29,7 +29,7 @@ pub(crate) fn find_fresh(
 ) -> Option<Arc<Object<ObjectMetadata>>> {
     let other = store.variants.other_key(request, &site.name);
     let object = store.index.get(other.as_ref().unwrap_or(&request.key))?;
-    let metadata = object.description();
+    let metadata = object.metadata();
     // Purges first: a soft purge makes the object stale.
     let usable = !store.drop_if_purged(&object, now)
         && metadata.freshness(now) == Freshness::Fresh
@@ -65,7 +65,7 @@ impl Lookup {
                 request.fields = Arc::clone(&lookup.request.fields);
             }
             // A purge that came meanwhile concerns the object of that attempt, and not that of the next one.
-            request.moment = self.store.stamp(self.context.clock.wall());
+            request.stamp = self.store.stamp(self.context.clock.wall());
         }
         // A fetch for this request alone, which begins after all purges so far.
         lookup.fetch(&request, None, None).await
@@ -76,8 +76,8 @@ impl Lookup {
     fn is_purged_for_this(&self, object: &Arc<Object<ObjectMetadata>>) -> bool {
         let now = self.context.now();
         let is_purged = self.store.drop_if_purged(object, now)
-            || self.store.judge(object.description(), now) == PurgeEffect::Stale;
-        is_purged && object.description().unpurged_until() < self.request.moment
+            || self.store.judge(object.metadata(), now) == PurgeEffect::Stale;
+        is_purged && object.metadata().unpurged_until() < self.request.stamp
     }
 
     /// Whether the object is not the variant that the request selects. Then what it varies by is known from now on.
@@ -86,7 +86,7 @@ impl Lookup {
         object: &Object<ObjectMetadata>,
         request: &CacheRequest<'_>,
     ) -> bool {
-        if object.description().is_selected_by(request) {
+        if object.metadata().is_selected_by(request) {
             return false;
         }
         let key = self.store.learn_variants(request, &self.site.name, object);
@@ -112,7 +112,7 @@ impl Lookup {
                 (pending, None)
             }
             IndexEntry::Known(object) if self.store.drop_if_purged(&object, now) => return Ok(None),
-            IndexEntry::Known(object) => match object.description().freshness(now) {
+            IndexEntry::Known(object) => match object.metadata().freshness(now) {
                 Freshness::Fresh => return Ok(Some(LookupResult::shared(object, *status))),
                 Freshness::Stale => {
                     if let IndexEntry::Claimed(claim) = index.get_newer_or_claim(key, &object) {
@@ -138,7 +138,7 @@ impl Lookup {
         };
         let Ok(_place) = self.context.enter_wait(self.requester, pending.waiters()) else {
             // A fetch for each of them would be a request to the origin for each of them.
-            return match stale.filter(|object| object.description().may_replace_an_error(now)) {
+            return match stale.filter(|object| object.metadata().may_replace_an_error(now)) {
                 Some(object) => Ok(Some(LookupResult::shared(object, CacheStatus::Stale))),
                 None => Err(Status::ServiceUnavailable),
             };
@@ -204,7 +204,7 @@ async fn unless_slow<T>(
     coming: impl Future<Output = T>,
 ) -> Result<T, LookupResult> {
     let Some(object) = stale else { return Ok(coming.await) };
-    let Some(patience) = object.description().patience(now) else { return Ok(coming.await) };
+    let Some(patience) = object.metadata().patience(now) else { return Ok(coming.await) };
     let stale = |_| LookupResult::shared(Arc::clone(object), CacheStatus::Stale);
     timeout(patience, coming).await.map_err(stale)
 }

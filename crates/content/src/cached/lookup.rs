@@ -87,7 +87,7 @@ impl Lookup {
 
     /// Whether an object answers this client, by the words that it may be about.
     pub(crate) fn may_take(&self, object: &Object<ObjectMetadata>) -> bool {
-        object.description().own_words().is_none_or(|OwnWords { early, loops, fields }| {
+        object.metadata().own_words().is_none_or(|OwnWords { early, loops, fields }| {
             let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
             (*early, loops) == (self.request.early, &self.own_loops())
                 && is_same_variant(fields, &self.request.fields, &names)
@@ -159,7 +159,7 @@ impl FetchClaim {
     /// other waiter has to fetch for itself; if the response may be about the words of that one client, they look again.
     pub(crate) fn give_unshared(self, object: &Arc<Object<ObjectMetadata>>, receiver: Option<BodyReceiver>) {
         match self.claim {
-            Some(claim) if object.description().own_words().is_none() => claim.make_private(),
+            Some(claim) if object.metadata().own_words().is_none() => claim.make_private(),
             claim => drop(claim),
         }
         reply(self.reply, object, CacheStatus::Uncacheable, receiver);

@@ -34,11 +34,11 @@ pub(crate) async fn restore(lookup: &Lookup, claim: FetchClaim) -> Result<(), Mi
     let mut restored = lookup.store.index.restore(&lookup.request.key, &lookup.store.tier, read).await;
     if restored.is_some() && lookup.store.may_restore().await {
         // By what other nodes of the cluster purged while this one was away.
-        restored.take_if(|object| lookup.store.is_purged(object.description(), lookup.context.now()));
+        restored.take_if(|object| lookup.store.is_purged(object.metadata(), lookup.context.now()));
     }
     let now = lookup.context.moment();
     match restored {
-        Some(object) if object.description().freshness(now.0) != Freshness::Expired => {
+        Some(object) if object.metadata().freshness(now.0) != Freshness::Expired => {
             claim.keep(&object, CacheStatus::Hit);
             Ok(())
         }

@@ -49,7 +49,7 @@ pub struct BodyStream {
 
 impl Drop for BodyStream {
     fn drop(&mut self) {
-        self.object.description().readers.leave();
+        self.object.metadata().readers.leave();
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn wait_for_bytes(object: &Arc<Object<ObjectMetadata>>, end: u6
             SliceClaim::Filling(mut follower) => {
                 let progress = follower.progress();
                 if progress.failed {
-                    return Err(BodyError::Gone(object.description().fault_of(slice)));
+                    return Err(BodyError::Gone(object.metadata().fault_of(slice)));
                 }
                 if slice == last && progress.bytes > at {
                     return Ok(());
@@ -168,7 +168,7 @@ impl BodyStream {
         requester: Requester,
         pieces: Pieces,
     ) -> Self {
-        object.description().readers.enter();
+        object.metadata().readers.enter();
         let (current, rest) = match pieces {
             Pieces::One(piece) => (Some(piece), VecDeque::new()),
             Pieces::Many(pieces) => (None, pieces.into()),
@@ -246,7 +246,7 @@ impl BodyStream {
         range: Range<u64>,
     ) -> Result<Option<BodyChunk>, BodyError> {
         let (slice, from) = self.object.locate(range.start);
-        let readers = &self.object.description().readers;
+        let readers = &self.object.metadata().readers;
         readers.advance_to(range.start);
         let part = self.object.claim_slice(slice);
         readers.take_slice(slice, !matches!(part, SliceClaim::Missing(_)));
@@ -275,7 +275,7 @@ impl BodyStream {
                     return self.recover(context, slice, range).await;
                 }
                 if !progress.complete {
-                    let metadata = self.object.description();
+                    let metadata = self.object.metadata();
                     tokio::select! {
                         biased;
                         () = follower.further() => {}
@@ -362,8 +362,7 @@ impl BodyStream {
 
     /// Whether the last fill of a slice failed for lack of space, and its bytes may go past the cache.
     fn has_no_space(&self, slice: u32) -> bool {
-        self.object.description().fault_of(slice) == Some(FillFault::NoSpace)
-            && may_go_past_cache(&self.object)
+        self.object.metadata().fault_of(slice) == Some(FillFault::NoSpace) && may_go_past_cache(&self.object)
     }
 
     /// Whether the chunk before was the last, as far as that is known already.
@@ -399,7 +398,7 @@ impl BodyStream {
 
     /// Allows another look at a slice that is missing or whose fill failed, within bounds.
     fn retry(&mut self, slice: u32) -> Result<Option<BodyChunk>, BodyError> {
-        let fault = self.object.description().fault_of(slice);
+        let fault = self.object.metadata().fault_of(slice);
         // A fill of unknown length cannot be resumed. A fill that failed for good is not repeated by each reader.
         let is_final = fault.is_some_and(|fault| self.attempts > 0 && fault.is_final());
         let is_final = is_final || fault == Some(FillFault::Changed);
@@ -426,7 +425,7 @@ impl BodyStream {
             }
             if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
                 let Ok(place) = context.enter_prefetch(self.requester) else { return };
-                self.object.description().readers.mark_slice(&self.store.prefetches, next);
+                self.object.metadata().readers.mark_slice(&self.store.prefetches, next);
                 let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
                 let requester = self.requester;
                 task::spawn(async move {

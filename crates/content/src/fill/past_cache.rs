@@ -51,7 +51,7 @@ impl PastCache {
 
 /// Whether parts of the object may go past the cache: another version would be noticed.
 pub(crate) fn may_go_past_cache(object: &Object<ObjectMetadata>) -> bool {
-    object.length().is_some() && object.description().may_be_fetched_in_parts()
+    object.length().is_some() && object.metadata().may_be_fetched_in_parts()
 }
 
 /// Bytes of the object from the start of a range, at least one, up to its end and at most [`limits::PAST_CACHE_PART_BYTES`],
@@ -70,7 +70,7 @@ pub(crate) async fn fetch_past_cache(
     // First, so that no connection to the origin waits for memory.
     let memory = PastCache::reserve(store, end - start).await?;
     let wanted = start..end;
-    let fetch = part_request(object.description(), &wanted);
+    let fetch = part_request(object.metadata(), &wanted);
     let (answer, mut at) = ask_for(context, object, requester, &fetch, &wanted).await?;
     let mut response = FetchedResponse::unread(answer);
     let mut pieces = Vec::new();

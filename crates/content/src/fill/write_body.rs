@@ -49,7 +49,7 @@ pub(crate) fn give_up(
     fault: FillFault,
 ) {
     for fill in fills {
-        object.description().set_fault(fill.slice(), fault);
+        object.metadata().set_fault(fill.slice(), fault);
         drop(fill);
     }
 }
@@ -130,7 +130,7 @@ async fn wait_for_readers(object: &Object<ObjectMetadata>, next: u64) -> Result<
         full: u64::from(fill_window(object)) * slice_bytes,
         alone: limits::FILL_ALONE_SLICES * slice_bytes,
     };
-    let waiting = wait_for_any_reader(&object.description().readers, next, windows, object);
+    let waiting = wait_for_any_reader(&object.metadata().readers, next, windows, object);
     if !may_go_past_cache(object) {
         return waiting.await;
     }
@@ -191,7 +191,7 @@ async fn write_unannounced(
     while let Some(chunk) = next_piece(&mut response, Some(&mut *fill)).await? {
         context.metrics.filled(chunk.len() as u64);
         total += chunk.len() as u64;
-        if total > object.description().site.max_unannounced {
+        if total > object.metadata().site.max_unannounced {
             return Err(FillFault::TooLong);
         }
         let mut rest = &chunk[..];

@@ -94,7 +94,7 @@ async fn object(mut exchange: Exchange<'_>, service: PeerService<'_>, identity: 
     }
     exchange.requester = Requester::Peer(hop);
     match hop {
-        Hop::Held => held(&exchange, site, store).await,
+        Hop::OnlyIfCached => only_if_cached(&exchange, site, store).await,
         Hop::Owner | Hop::Shield => from_cache(&exchange, site, store).await,
     }
 }
@@ -117,10 +117,10 @@ fn first_byte(request: &Request<'_>) -> u64 {
 }
 
 /// An object that is here, with the slices that are wanted.
-async fn held(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
+async fn only_if_cached(exchange: &Exchange<'_>, site: &Arc<HttpSite>, store: &Arc<Store>) -> Response {
     let context = exchange.context;
-    let moment = store.stamp(context.clock.wall());
-    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
+    let stamp = store.stamp(context.clock.wall());
+    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, stamp);
     let Some(object) = find_fresh(store, site, &request, context.now()) else {
         return exchange.page(Status::NotFound);
     };

@@ -88,7 +88,7 @@ impl Store {
         let kept = self.purges.add(pattern.clone(), soft, now.1);
         let mut objects = 0;
         self.index.for_each(|object| {
-            if pattern.matches(object.description().subject()) {
+            if pattern.matches(object.metadata().subject()) {
                 objects += 1;
             }
             self.drop_if_purged(object, now.0);

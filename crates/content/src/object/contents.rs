@@ -40,10 +40,10 @@ pub fn look(cache: &Cache, depth: Depth) -> Vec<TierContents> {
     std::iter::once(memory).chain(disks).collect()
 }
 
-/// An object, by its description in the tiers.
+/// An object, by its metadata in the tiers.
 #[derive(Clone, Debug)]
 pub struct CachedObject {
-    /// Its description.
+    /// Its metadata.
     pub written: StoredObject,
     /// Its length in bytes, if known.
     pub length: Option<u64>,
@@ -53,7 +53,7 @@ pub struct CachedObject {
     pub disk_bytes: u64,
 }
 
-/// The objects in these tiers, as [`Depth::Describe`] finds them: newest versions only, the largest first.
+/// The objects in these tiers, as [`Depth::Metadata`] finds them: newest versions only, the largest first.
 pub fn objects(tiers: Vec<TierContents>) -> Vec<CachedObject> {
     let mut found: Vec<(bool, inspect::StoredObject)> = Vec::new();
     for tier in tiers {
@@ -66,7 +66,7 @@ pub fn objects(tiers: Vec<TierContents>) -> Vec<CachedObject> {
     for versions in found.chunk_by(|(_, one), (_, other)| one.key == other.key) {
         let Some((_, newest)) = versions.first() else { continue };
         let places = || versions.iter().filter(|(_, object)| object.id == newest.id);
-        let written = places().find_map(|(_, object)| StoredObject::decode(&object.description));
+        let written = places().find_map(|(_, object)| StoredObject::decode(&object.metadata));
         let Some(written) = written else { continue };
         let bytes = |disk: bool| {
             places().filter(|(is_disk, _)| *is_disk == disk).map(|(_, object)| object.bytes).sum()

@@ -185,7 +185,7 @@ impl ObjectMetadata {
             server: answer.server().map_or(0, |server| u8::try_from(server.index() + 1).unwrap_or(0)),
             texts,
             site: Arc::clone(site),
-            judged: AtomicU64::new(request.moment),
+            judged: AtomicU64::new(request.stamp),
             readers: ReaderThrottle::default(),
             lifetime: SharedLifetime::new(&StoredLifetime::new(now.0, &lifetime)),
             rare: rare.kept(),
@@ -207,7 +207,7 @@ impl ObjectMetadata {
             server: 0,
             texts: Texts::new(&Parts { received: since_1970(now.1), ..Parts::default() }),
             site: Arc::clone(site),
-            judged: AtomicU64::new(request.moment),
+            judged: AtomicU64::new(request.stamp),
             readers: ReaderThrottle::default(),
             lifetime: SharedLifetime::new(&StoredLifetime::new(now.0, &NEVER_FRESH)),
             rare: Rare { failure: Some(fault), ..Rare::default() }.kept(),
@@ -336,7 +336,7 @@ impl ObjectMetadata {
         if storage == Storage::Private {
             return Validation::Unshared;
         }
-        self.judged.fetch_max(request.moment, Ordering::Relaxed);
+        self.judged.fetch_max(request.stamp, Ordering::Relaxed);
         if updated != stored {
             self.rare.get_or_init(Box::default).updated_fields.store(Some(Arc::new(pack(&updated))));
         }

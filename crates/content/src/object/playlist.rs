@@ -9,7 +9,7 @@ use crate::object::metadata::ObjectMetadata;
 
 /// The media playlist in an object, if it is one.
 pub(crate) fn media(object: &Object<ObjectMetadata>) -> Option<&Playlist> {
-    object.description().manifest().and_then(Manifest::media)
+    object.metadata().manifest().and_then(Manifest::media)
 }
 
 /// The last position of a playlist: segment and part.

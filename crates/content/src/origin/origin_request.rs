@@ -63,7 +63,7 @@ pub(crate) async fn ask_for<'f>(
     fetch: &Fetch,
     wanted: &Range<u64>,
 ) -> Result<(Box<dyn OriginBody + 'f>, u64), FillFault> {
-    let metadata = object.description();
+    let metadata = object.metadata();
     let asked = Wanted { target: metadata.target(), first_byte: wanted.start, requester, loops: None };
     let mut answer = ask(context, &metadata.site, &asked, fetch).await?;
     if answer.status() == 412 && fetch.known.is_some() {

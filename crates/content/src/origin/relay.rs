@@ -174,7 +174,7 @@ impl<'w> Relay<'w> {
                 // A part without bytes.
                 outcome = outcome.and_then(|()| Err(OriginError::CutShort.into()));
             }
-            let site = &object.description().site;
+            let site = &object.metadata().site;
             let rest: Option<Range<u64>> =
                 object.length().map(|length| at..site.end_of_block(at).min(length));
             match outcome {
@@ -196,7 +196,7 @@ impl<'w> Relay<'w> {
             // Without a length it is not known which bytes are missing.
             let Some(rest) = rest else { return Err(OriginError::CutShort.into()) };
             is_continued = true;
-            let fetch = part_request(object.description(), &rest);
+            let fetch = part_request(object.metadata(), &rest);
             outcome = match ask_for(context, object, self.requester, &fetch, &rest).await {
                 Ok((answer, from)) => self.send_all(FetchedResponse::unread(answer), from, &mut at).await,
                 Err(fault) => Err(fault),
@@ -227,7 +227,7 @@ impl<'w> Relay<'w> {
             known -= skipped as u64;
             let length = piece.len() as u64;
             *at += length;
-            if self.object.length().is_none() && *at > self.object.description().site.max_unannounced {
+            if self.object.length().is_none() && *at > self.object.metadata().site.max_unannounced {
                 return Err(FillFault::TooLong);
             }
             if length > 0 && !self.sender.send(piece).await {

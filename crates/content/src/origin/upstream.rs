@@ -108,7 +108,7 @@ impl<'o> PeerRequest<'_, 'o> {
         // A node that is asked for what it has, or as a shield, never waits for this one.
         let asking = match self.hop {
             Hop::Owner => Some(self.sharing.peers.ask_others(self.route).ok_or(PeerRefusal::ByNode)?),
-            Hop::Shield | Hop::Held => None,
+            Hop::Shield | Hop::OnlyIfCached => None,
         };
         let mut fetch = Fetch { bare: true, ..fetch.clone() };
         set(&mut fetch.fields, fields::SITE, &self.sharing.identity);
@@ -116,7 +116,7 @@ impl<'o> PeerRequest<'_, 'o> {
         let began = context.now();
         let coming = context.origins.fetch(peer.origin(), &fetch);
         let answer = match self.hop {
-            Hop::Held => timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), coming)
+            Hop::OnlyIfCached => timeout(milliseconds(limits::PEER_PROBE_MILLISECONDS), coming)
                 .await
                 .map_err(|_| PeerSilence::Dead),
             Hop::Owner | Hop::Shield => while_alive(context, peer, Some(self.wait), coming).await,

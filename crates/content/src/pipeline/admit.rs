@@ -6,7 +6,7 @@ use penstock_http::{Method, Rejection, Status};
 
 use crate::context::Context;
 use crate::response::ClientRequest;
-use crate::site::signed_urls::{self, Bare};
+use crate::site::signed_urls::{self, UnsignedTarget};
 use crate::site::{AccessRefusal, LimitReached};
 use crate::site_table::Site;
 
@@ -89,7 +89,7 @@ pub(super) fn admit<'r>(
     context: &Context,
     site: &Site,
     client: ClientRequest<'r>,
-) -> Result<Option<Bare<'r>>, Refusal> {
+) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
     expectation(client)?;
     early(site, client)?;
     has_passed(site, client)?;
@@ -111,7 +111,11 @@ fn has_passed(site: &Site, client: ClientRequest<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn token<'r>(context: &Context, site: &Site, client: ClientRequest<'r>) -> Result<Option<Bare<'r>>, Refusal> {
+fn token<'r>(
+    context: &Context,
+    site: &Site,
+    client: ClientRequest<'r>,
+) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
     // A CORS preflight carries no token.
     let rules = site.signed_urls.as_ref().filter(|_| client.head.method() != Method::Options);
     let Some(rules) = rules else { return Ok(None) };
@@ -213,8 +217,10 @@ mod tests {
                 ("OPTIONS /x".to_owned(), Ok(None)),
             ] {
                 let judged = facts.ask(&line, "", async |asked| {
-                    let bare = token_of(asked, &facts)?;
-                    Ok(bare.map(|bare| (bare.path.into_owned(), bare.query.map(|query| query.into_owned()))))
+                    let unsigned = token_of(asked, &facts)?;
+                    Ok(unsigned.map(|unsigned| {
+                        (unsigned.path.into_owned(), unsigned.query.map(|query| query.into_owned()))
+                    }))
                 });
                 assert_eq!(judged.await, expected, "{line}");
             }
@@ -224,7 +230,7 @@ mod tests {
     fn token_of<'r>(
         asked: &crate::response::Exchange<'r>,
         facts: &Facts,
-    ) -> Result<Option<Bare<'r>>, Refusal> {
+    ) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
         token(&facts.fixture.context, facts.site(), asked.client)
     }
 
@@ -242,7 +248,8 @@ mod tests {
             ] {
                 let judged = facts.ask("GET /x", fields, async |asked| {
                     asked.client.early = is_early;
-                    admit(&facts.fixture.context, facts.site(), asked.client).map(|bare| bare.is_some())
+                    admit(&facts.fixture.context, facts.site(), asked.client)
+                        .map(|unsigned| unsigned.is_some())
                 });
                 assert_eq!(judged.await, Err(expected));
             }

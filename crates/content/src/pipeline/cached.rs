@@ -25,11 +25,11 @@ pub(crate) async fn from_cache(
     store: &Arc<Store>,
 ) -> Response {
     let context = exchange.context;
-    let moment = store.stamp(context.clock.wall());
-    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, moment);
+    let stamp = store.stamp(context.clock.wall());
+    let request = site.request(&context.known_keys, exchange.request, exchange.client.early, stamp);
     // A fresh object needs nothing of what a fetch needs.
     if let Some(object) = find_fresh(store, site, &request, context.now()) {
-        if prefetches(exchange, site) && object.description().readers.take_segment() {
+        if prefetches(exchange, site) && object.metadata().readers.take_segment() {
             prefetch_next(&lookup(exchange, site, store, request.clone().into_owned()));
         }
         let found = LookupResult::shared(object, CacheStatus::Hit);
@@ -53,7 +53,7 @@ async fn from_origin(
             Ok(found) => found,
             Err(status) => return refusal(exchange, status),
         };
-        let was_prefetched = found.object.description().readers.take_segment();
+        let was_prefetched = found.object.metadata().readers.take_segment();
         if prefetches(exchange, site) && (found.status == CacheStatus::Miss || was_prefetched) {
             prefetch_next(&lookup);
         }
@@ -152,7 +152,7 @@ fn lacks_slices(exchange: &Exchange<'_>, object: &Object<ObjectMetadata>) -> boo
     let slices = object.length().map(|length| slices_of(object.slice_bytes().into(), Some(length)));
     let slices = slices.unwrap_or(0);
     let is_missing = || (0..slices).any(|slice| object.presence(slice) == Presence::Missing);
-    let needs_all = || !object.description().may_be_fetched_in_parts();
+    let needs_all = || !object.metadata().may_be_fetched_in_parts();
     // The cheaper question first.
     (slices <= FEW_SLICES || needs_all()) && is_missing() && needs_all()
 }

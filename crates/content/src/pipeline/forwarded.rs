@@ -127,8 +127,8 @@ fn start(
         return response;
     };
     let (path, query) = split_target(&fetch.target);
-    let moment = store.stamp(context.clock.wall());
-    let request = http.request_for(http.target(path, query), fetch.early, moment).into_owned();
+    let stamp = store.stamp(context.clock.wall());
+    let request = http.request_for(http.target(path, query), fetch.early, stamp).into_owned();
     let forwarding = Forwarding {
         context,
         store: Arc::clone(store),

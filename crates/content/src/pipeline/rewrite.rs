@@ -7,23 +7,26 @@ use penstock_http::Request;
 
 use crate::pipeline::Refusal;
 use crate::site::rewritten_path;
-use crate::site::signed_urls::Bare;
+use crate::site::signed_urls::UnsignedTarget;
 
-/// The target of a request behind the rewrite of its route. `bare` is its target without a token, if it had one.
+/// The target of a request behind the rewrite of its route. `unsigned` is its target without a token, if it had one.
 ///
 /// # Errors
 /// [`Refusal::AmbiguousPath`]: the path that was sent is none.
 pub(super) fn rewritten<'r>(
     rewrite: &Rewrite,
     request: &'r Request<'r>,
-    bare: Option<Bare<'r>>,
-) -> Result<Option<Bare<'r>>, Refusal> {
+    unsigned: Option<UnsignedTarget<'r>>,
+) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
     if request.is_server_wide() {
-        return Ok(bare);
+        return Ok(unsigned);
     }
     // Behind the rewrite the path is a right one in any case.
     request.url_path().map_err(|_| Refusal::AmbiguousPath)?;
-    let sent = || Bare { path: Cow::Borrowed(request.raw_path()), query: request.query().map(Cow::Borrowed) };
-    let Bare { path, query } = bare.unwrap_or_else(sent);
-    Ok(Some(Bare { path: Cow::Owned(rewritten_path(rewrite, &path)), query }))
+    let sent = || UnsignedTarget {
+        path: Cow::Borrowed(request.raw_path()),
+        query: request.query().map(Cow::Borrowed),
+    };
+    let UnsignedTarget { path, query } = unsigned.unwrap_or_else(sent);
+    Ok(Some(UnsignedTarget { path: Cow::Owned(rewritten_path(rewrite, &path)), query }))
 }

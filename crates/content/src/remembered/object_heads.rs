@@ -50,7 +50,7 @@ struct Slot {
 impl ObjectHeads {
     /// The head of an object; `None` if it is not made yet, is too long, or has been updated by a 304.
     pub(crate) fn get(&self, object: &Arc<Object<ObjectMetadata>>) -> Option<Rc<ObjectHead>> {
-        let metadata = object.description();
+        let metadata = object.metadata();
         if metadata.is_updated() {
             return None;
         }

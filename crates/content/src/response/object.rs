@@ -59,7 +59,7 @@ impl ObjectRepresentation {
     }
 
     fn metadata(&self) -> &ObjectMetadata {
-        self.object.description()
+        self.object.metadata()
     }
 
     pub(crate) fn status(&self) -> u16 {

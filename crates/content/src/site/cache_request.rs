@@ -22,7 +22,7 @@ pub(crate) struct CacheRequest<'t> {
     /// Path and query, normalised by the site's query rules.
     pub(crate) target: Cow<'t, str>,
     /// When the client asked, as purges count time.
-    pub(crate) moment: u64,
+    pub(crate) stamp: u64,
     /// Whether the request may be a replay of early data.
     pub(crate) early: bool,
     /// Whether the target names a manifest: manifests are small and change, so they are fetched whole.
@@ -31,20 +31,20 @@ pub(crate) struct CacheRequest<'t> {
 
 impl<'t> CacheRequest<'t> {
     /// A request whose fields do not concern the origin.
-    pub(crate) fn new(key: Key, target: Cow<'t, str>, early: bool, moment: u64) -> Self {
+    pub(crate) fn new(key: Key, target: Cow<'t, str>, early: bool, stamp: u64) -> Self {
         let (path, _) = split_target(&target);
         let is_manifest = path.ends_with(".m3u8") || path.ends_with(".mpd");
         let (fields, forwarded) = (RequestFields::default(), Arc::default());
-        Self { key, primary: key, fields, forwarded, target, moment, early, is_manifest }
+        Self { key, primary: key, fields, forwarded, target, stamp, early, is_manifest }
     }
 }
 
 impl CacheRequest<'_> {
     /// The same request with a target of its own, for tasks that outlive the client's request.
     pub(crate) fn into_owned(self) -> CacheRequest<'static> {
-        let Self { key, primary, fields, forwarded, target, moment, early, is_manifest } = self;
+        let Self { key, primary, fields, forwarded, target, stamp, early, is_manifest } = self;
         let target = Cow::Owned(target.into_owned());
-        CacheRequest { key, primary, fields, forwarded, target, moment, early, is_manifest }
+        CacheRequest { key, primary, fields, forwarded, target, stamp, early, is_manifest }
     }
 }
 

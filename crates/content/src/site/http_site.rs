@@ -210,7 +210,7 @@ impl HttpSite {
         known: &KnownKeys,
         request: &'r Request<'_>,
         early: bool,
-        moment: u64,
+        stamp: u64,
     ) -> CacheRequest<'r> {
         let target = self.target(request.raw_path(), request.query());
         let fields = self.forwarded_fields(request);
@@ -219,16 +219,16 @@ impl HttpSite {
             false => variants::key_of(&self.name, &target, &fields, &[]),
         };
         let forwarded = Arc::clone(&self.forwarded);
-        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, moment) }
+        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, stamp) }
     }
 
     /// The same for a normalised target that no client's request names: one of a manifest, or one derived from another.
-    pub(crate) fn request_for<'t>(&self, target: Cow<'t, str>, early: bool, moment: u64) -> CacheRequest<'t> {
+    pub(crate) fn request_for<'t>(&self, target: Cow<'t, str>, early: bool, stamp: u64) -> CacheRequest<'t> {
         let key = variants::key_of(&self.name, &target, &[], &[]);
-        CacheRequest::new(key, target, early, moment)
+        CacheRequest::new(key, target, early, stamp)
     }
 
-    /// The same for the client of another request: with its fields that go to the origin, and its moment.
+    /// The same for the client of another request: with its fields that go to the origin, and its stamp.
     pub(crate) fn request_like<'t>(
         &self,
         other: &CacheRequest<'_>,
@@ -236,7 +236,7 @@ impl HttpSite {
     ) -> CacheRequest<'t> {
         let (fields, forwarded) = (Arc::clone(&other.fields), Arc::clone(&other.forwarded));
         let key = variants::key_of(&self.name, &target, &fields, &[]);
-        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, other.early, other.moment) }
+        CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, other.early, other.stamp) }
     }
 
     /// Path and query, as far as the query distinguishes objects.

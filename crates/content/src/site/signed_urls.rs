@@ -87,7 +87,7 @@ pub fn encode(token: &str) -> String {
 
 /// A request's target without its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bare<'r> {
+pub(crate) struct UnsignedTarget<'r> {
     pub(crate) path: Cow<'r, str>,
     pub(crate) query: Option<Cow<'r, str>>,
 }
@@ -100,10 +100,10 @@ pub(crate) fn admit<'r>(
     rules: &SignedUrls,
     request: &'r Request<'r>,
     now: SystemTime,
-) -> Result<Bare<'r>, Refusal> {
+) -> Result<UnsignedTarget<'r>, Refusal> {
     let in_query = request.query().and_then(|query| query::take(query, &rules.parameter));
     let in_path = split_path(request.raw_path(), &rules.parameter);
-    let bare = Bare {
+    let unsigned = UnsignedTarget {
         path: Cow::Borrowed(in_path.map_or_else(|| request.raw_path(), |(_, rest)| rest)),
         query: match &in_query {
             Some(taken) => taken.rest.clone().map(Cow::Owned),
@@ -111,13 +111,13 @@ pub(crate) fn admit<'r>(
         },
     };
     request.url_path().map_err(|_| Refusal::OtherPath)?;
-    let path = bare_path(&bare.path)?;
+    let path = bare_path(&unsigned.path)?;
     let cookies = rules.cookie.iter().flat_map(|name| cookies_of(request, name));
     let in_url = in_query.map(|taken| taken.value).into_iter().chain(in_path.map(|(token, _)| token));
     let mut refusal = Refusal::Missing;
     for written in in_url.chain(cookies).take(limits::TOKENS_PER_REQUEST) {
         match judge(rules, written, &path, now) {
-            Ok(()) => return Ok(bare),
+            Ok(()) => return Ok(unsigned),
             Err(why) if refusal == Refusal::Missing => refusal = why,
             Err(_) => {}
         }

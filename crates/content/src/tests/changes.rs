@@ -97,7 +97,7 @@ fn a_purge_while_a_change_is_noted_does_not_exempt_objects_from_the_change() {
         fixture.get("GET /x", "").await;
         let object = only_object(&fixture);
         let (store, now) = (&fixture.store, fixture.context.moment());
-        let is_purged = || store.is_purged(object.description(), now.0);
+        let is_purged = || store.is_purged(object.metadata(), now.0);
         store.invalidations.add(&fixture.http_site().name, "/x", || {
             let at = store.purges.later_stamp(now.1);
             store.purge_at(&purge_of("/other"), &fixture.sites, now).unwrap();
@@ -125,7 +125,7 @@ fn a_change_after_the_clock_was_set_back_affects_objects_that_were_asked_for_bef
                 fixture.origin.reply(Reply::ok(FRESH, b"old"));
                 // Its key is not known to a request of another client.
                 assert_eq!(fixture.get("GET /x", USER).await.summary().1, "miss", "{hours} {round}");
-                only_object(&fixture).description().judged.fetch_max(ahead, Ordering::Relaxed);
+                only_object(&fixture).metadata().judged.fetch_max(ahead, Ordering::Relaxed);
                 assert_eq!(fixture.get("GET /x", USER).await.summary().1, "hit", "{hours} {round}");
                 fixture.origin.reply(Reply::new(204));
                 fixture.get("POST /x", "").await;

@@ -272,7 +272,7 @@ fn a_purge_affects_an_object_of_a_process_whose_clock_was_ahead() {
             let object = kept.unwrap();
             let ahead = fixture.context.clock.wall() + Duration::from_secs(3600);
             let ahead = u64::try_from(ahead.duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap();
-            object.description().judged.store(ahead, Ordering::Relaxed);
+            object.metadata().judged.store(ahead, Ordering::Relaxed);
             fixture.store.index.insert_kept(&object, |_| true);
             drop(object);
             let fixture = fixture.restarted(site(http_origin(), |_| {}));

@@ -143,7 +143,7 @@ fn misses_go_through_the_shield_and_those_of_the_shield_do_not() {
     }
     assert_eq!(steps(&peers, route, CLIENT, &["e0", "e3"], later(now)), ["origin"], "this node is one");
     assert_eq!(steps(&peers, route, CLIENT, &["e9"], later(now)), ["origin"], "no node has that name");
-    for hop in [Hop::Shield, Hop::Held] {
+    for hop in [Hop::Shield, Hop::OnlyIfCached] {
         assert_eq!(steps(&peers, route, Requester::Peer(hop), &["e3"], now), ["origin"]);
     }
 }

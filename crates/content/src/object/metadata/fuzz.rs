@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use penstock_cache::Describe;
+use penstock_cache::Metadata;
 use penstock_config::{CachePolicy, FieldRules, HttpOrigin};
 use penstock_http::{Fields, OriginUrl, ResponseHead};
 
@@ -48,7 +48,7 @@ fn take_in(answer: &dyn OriginBody) {
         primary: KEY,
         fields: [].into(),
         forwarded: Arc::default(),
-        moment: 7,
+        stamp: 7,
         target: "/a?b".into(),
         early: false,
         is_manifest: false,

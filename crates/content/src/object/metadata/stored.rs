@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_cache::Describe;
+use penstock_cache::Metadata;
 use penstock_http::Fields;
 use penstock_http::caching::Lifetime;
 
@@ -47,7 +47,7 @@ mod field {
     pub(super) const STRONG_DATE: u8 = 16;
 }
 
-impl Describe for ObjectMetadata {
+impl Metadata for ObjectMetadata {
     fn encode(&self, out: &mut Vec<u8>) {
         self.encode_at(out, (Instant::now(), SystemTime::now()));
     }
@@ -223,7 +223,7 @@ pub struct StoredObject {
 }
 
 impl StoredObject {
-    /// Reads the output of [`Describe::encode`].
+    /// Reads the output of [`Metadata::encode`].
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let fields = StoredFields::of(bytes)?;
         let freshness = fields.get(field::FRESHNESS)?;

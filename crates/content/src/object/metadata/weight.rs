@@ -19,7 +19,7 @@ static ALLOCATOR: Counting = Counting;
 const LINES: &str = "date: Sat, 21 Nov 2026 20:05:00 GMT\r\ncontent-type: application/octet-stream\r\nlast-modified: Sat, 21 Nov 2026 20:04:16 GMT\r\n\
     etag: \"6740f1c0-400\"\r\ncache-control: max-age=3600\r\n";
 
-fn description(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
+fn metadata(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
     let lifetime = Lifetime { fresh: Duration::from_secs(3600), ..NEVER_FRESH };
     ObjectMetadata {
         status: 200,
@@ -66,14 +66,14 @@ fn a_small_object_that_is_kept_takes_less_than_its_share_of_the_budget() {
         let target = format!("/tiny/1-{number}");
         let key = key_of("", &target, &[], &[]);
         let IndexEntry::Claimed(claim) = index.get_or_claim(&key) else { panic!("{number} is there") };
-        let object = Object::new(&key, description(&target, &site), Some(1024), Arc::clone(&tier));
+        let object = Object::new(&key, metadata(&target, &site), Some(1024), Arc::clone(&tier));
         let SliceClaim::Missing(mut fill) = object.claim_slice(0) else { panic!("{number} is filled") };
         claim.keep(&object);
         fill.append(&[7; 1024]).unwrap();
         fill.finish();
         // A client reads it.
-        object.description().readers.enter();
-        object.description().readers.leave();
+        object.metadata().readers.enter();
+        object.metadata().readers.leave();
         object.count_request(0);
     };
     (0..OBJECTS / 20).for_each(keep);

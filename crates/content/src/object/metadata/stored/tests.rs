@@ -16,7 +16,7 @@ fn site_of(url: &str) -> Arc<HttpSite> {
     HttpSite::new(&origin, &CachePolicy::default(), None, [].into_iter(), None, &FieldRules::default(), &[])
 }
 
-fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
+fn metadata(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
     let lifetime = Lifetime {
         fresh: MINUTE,
         age: Duration::from_secs(5),
@@ -47,7 +47,7 @@ fn description(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
 
 fn written(site: &Arc<HttpSite>, now: (Instant, SystemTime)) -> Vec<u8> {
     let mut bytes = Vec::new();
-    description(site, now.0).encode_at(&mut bytes, now);
+    metadata(site, now.0).encode_at(&mut bytes, now);
     bytes
 }
 
@@ -58,7 +58,7 @@ fn what_is_written_is_read_again_and_time_has_gone_on() {
     let bytes = written(&site, now);
     let later = (now.0, now.1 + MINUTE / 2);
     let read = ObjectMetadata::decode(&bytes, &site, later).unwrap();
-    assert_eq!((read.status, read.etag(), read.traits), (200, "\"v1\"", description(&site, now.0).traits));
+    assert_eq!((read.status, read.etag(), read.traits), (200, "\"v1\"", metadata(&site, now.0).traits));
     assert_eq!(
         (&*read.fields().unpacked().to_lines(), read.content_type()),
         (&b"x-custom: kept\r\n"[..], "video/mp4")
