@@ -70,9 +70,9 @@ struct Control {
 /// A listener that is open in every worker.
 #[derive(Debug)]
 struct Bound {
-    written: Listener,
+    configured: Listener,
     purpose: Purpose,
-    /// Differs from the written address where that left the port to the system.
+    /// Differs from the configured address where that left the port to the system.
     address: SocketAddr,
     /// Those of all workers, for a successor. Empty once the workers close theirs: a socket is closed with its last owner.
     sockets: Vec<ListenSocket>,
@@ -132,8 +132,8 @@ impl Server {
         let common = AllWorkers::new(config, &tls_state, &collector).map_err(StartError::Thread)?;
         let mut openings: Vec<Vec<Opened>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listeners = Vec::new();
-        for written in listeners_of(config) {
-            listeners.push(open_everywhere(written, &given, true, &metrics, &mut openings)?);
+        for configured in listeners_of(config) {
+            listeners.push(open_everywhere(configured, &given, true, &metrics, &mut openings)?);
         }
         given.forget_predecessor();
         let cores = if config.affinity { thread::cores_to_pin_to() } else { Vec::new() };
@@ -224,14 +224,14 @@ impl Server {
         // Places in the list of listeners.
         let mut kept: Vec<usize> = Vec::new();
         let mut added: Vec<Bound> = Vec::new();
-        for written in listeners_of(config) {
-            // Several may be written alike, when the system chooses their ports.
+        for configured in listeners_of(config) {
+            // Several may be configured alike, when the system chooses their ports.
             let same = |(place, bound): &(usize, &Bound)| {
-                (&bound.written, bound.purpose) == written && !kept.contains(place)
+                (&bound.configured, bound.purpose) == configured && !kept.contains(place)
             };
             match control.listeners.iter().enumerate().find(same) {
                 Some((place, _)) => kept.push(place),
-                None => added.push(self.open_for_reload(written, control, &mut openings)?),
+                None => added.push(self.open_for_reload(configured, control, &mut openings)?),
             }
         }
         let peers = settings.cluster.as_ref().map(|cluster| &cluster.peers);
@@ -293,13 +293,13 @@ impl Server {
     /// old one closes. Whether another program has the port too cannot be checked then.
     fn open_for_reload(
         &self,
-        written: (&Listener, Purpose),
+        configured: (&Listener, Purpose),
         control: &Control,
         openings: &mut [Vec<Opened>],
     ) -> Result<Bound, StartError> {
-        let port = written.0.address.port();
+        let port = configured.0.address.port();
         let is_new = control.listeners.iter().all(|bound| bound.address.port() != port);
-        open_everywhere(written, &control.given, is_new, &self.metrics, openings)
+        open_everywhere(configured, &control.given, is_new, &self.metrics, openings)
     }
 
     /// Opens the access log again, after another program has renamed it.
@@ -469,28 +469,28 @@ fn listeners_of(config: &Config) -> impl Iterator<Item = (&Listener, Purpose)> {
 
 /// Opens a listener in every worker. A new one must have its port to itself.
 fn open_everywhere(
-    (written, purpose): (&Listener, Purpose),
+    (configured, purpose): (&Listener, Purpose),
     given: &GivenSockets,
     is_new: bool,
     metrics: &Metrics,
     openings: &mut [Vec<Opened>],
 ) -> Result<Bound, StartError> {
-    let OpenedSockets { address, mut of_workers } = given.open_tcp(written, openings.len(), is_new)?;
+    let OpenedSockets { address, mut of_workers } = given.open_tcp(configured, openings.len(), is_new)?;
     let mut sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
-    let paced_low_water = paced_low_water(&sockets, written.socket.unsent_low_water.unwrap_or(0));
-    if written.protocols.h3 {
+    let paced_low_water = paced_low_water(&sockets, configured.socket.unsent_low_water.unwrap_or(0));
+    if configured.protocols.h3 {
         let udp = given.open_udp(address, openings.len(), is_new)?;
         sockets.extend(udp.iter().flatten().cloned());
         of_workers.iter_mut().zip(udp).for_each(|(of_worker, udp)| of_worker.extend(udp));
     }
-    let protocol = if written.tls { Protocol::Https } else { Protocol::Http };
+    let protocol = if configured.tls { Protocol::Https } else { Protocol::Http };
     let id = metrics.listener(&address.to_string(), protocol);
-    let Listener { tls, protocols: versions, proxy_protocol, .. } = *written;
-    let backlog = written.socket.backlog;
+    let Listener { tls, protocols: versions, proxy_protocol, .. } = *configured;
+    let backlog = configured.socket.backlog;
     for (opened, sockets) in openings.iter_mut().zip(of_workers) {
         for socket in sockets {
             // Each worker counts references of its own.
-            let rules = ListenerRules::of(written).map(Arc::new);
+            let rules = ListenerRules::of(configured).map(Arc::new);
             let alt_svc = versions.h3.then(|| alternative(address.port()));
             let listening = Listening {
                 id,
@@ -506,7 +506,7 @@ fn open_everywhere(
             opened.push(Opened { address, socket, listening });
         }
     }
-    Ok(Bound { written: written.clone(), purpose, address, sockets })
+    Ok(Bound { configured: configured.clone(), purpose, address, sockets })
 }
 
 /// Has the connections of listeners whose congestion control paces begin as fast ones. Returns what slow ones get, which is

@@ -148,21 +148,21 @@ impl GivenSockets {
     /// See [`StartError::Listen`].
     pub(crate) fn open_tcp(
         &self,
-        written: &Listener,
+        configured: &Listener,
         workers: usize,
         is_new: bool,
     ) -> Result<OpenedSockets, StartError> {
-        let options = &written.socket;
-        let is_given = !self.at(written.address, Transport::Tcp).is_empty();
-        if !is_given && is_new && written.address.port() != 0 {
-            probe_free(written.address).map_err(StartError::Listen)?;
+        let options = &configured.socket;
+        let is_given = !self.at(configured.address, Transport::Tcp).is_empty();
+        if !is_given && is_new && configured.address.port() != 0 {
+            probe_free(configured.address).map_err(StartError::Listen)?;
         }
         let reuse = |socket: &ListenSocket| match socket {
             ListenSocket::Tcp(socket) => adopt(socket, options),
             ListenSocket::Udp(_) => Ok(()),
         };
         let open = |address| listen(address, options).map(ListenSocket::from);
-        self.open((written.address, Transport::Tcp), workers, reuse, open)
+        self.open((configured.address, Transport::Tcp), workers, reuse, open)
     }
 
     /// Opens the UDP sockets of a listener that speaks HTTP/3. The kernel gives each datagram to the worker that its connection id

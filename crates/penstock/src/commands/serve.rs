@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
         (Some(socket), Some(admin)) => Some(AdminListener::start(socket, admin, &server)?),
         _ => None,
     };
-    announce(arguments, &config, &server, admin.as_ref());
+    log_start(arguments, &config, &server, admin.as_ref());
     systemd::ready();
     if config.listeners.iter().any(|listener| listener.tls) {
         calibration::start(Arc::clone(server.collector()));
@@ -148,7 +148,7 @@ fn kernel_fault(what: String, config: &Config) -> Fault {
 }
 
 /// Announces the addresses: in the log with a configuration file, as clickable URLs without one.
-fn announce(arguments: &ServeArgs, config: &Config, server: &Server, admin: Option<&AdminListener>) {
+fn log_start(arguments: &ServeArgs, config: &Config, server: &Server, admin: Option<&AdminListener>) {
     let addresses = server.addresses();
     let Some(root) = &arguments.from.root else {
         for (address, listener) in addresses.iter().zip(&config.listeners) {
