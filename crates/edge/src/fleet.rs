@@ -9,10 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_config::{Config, StorePlace, limits};
-use penstock_fleet::{
-    AnswerLimits, Fleet, FleetLimits, FleetOptions, FleetView, Intervals, PurgeStreamLimits, StoreAddress,
-    StoreFacts, StoreLogin,
-};
+use penstock_fleet::{Fleet, FleetOptions, FleetView, StoreAddress, StoreFacts, StoreLogin};
 use penstock_tls::Outbound;
 
 /// How long a start waits for the store.
@@ -70,38 +67,6 @@ fn options(config: &Config) -> io::Result<Option<FleetOptions>> {
         state: fleet.state.clone(),
         deadline: fleet.deadline,
         tickets: config.tls.tickets.shared.then_some(config.tls.tickets.policy),
-        limits: LIMITS,
+        session_lifetime: Duration::from_secs(u64::from(limits::SESSION_LIFETIME_SECONDS)),
     }))
 }
-
-const LIMITS: FleetLimits = FleetLimits {
-    patience: Duration::from_millis(limits::FLEET_PATIENCE_MILLISECONDS),
-    operations: limits::FLEET_OPERATIONS,
-    failures: limits::FLEET_FAILURES,
-    probes: limits::FLEET_PROBES,
-    answers: AnswerLimits { bytes: limits::FLEET_ANSWER_BYTES, lines: limits::FLEET_ANSWER_LINES },
-    session_bytes: limits::FLEET_SESSION_BYTES,
-    sessions_percent: limits::FLEET_SESSIONS_PERCENT,
-    session_lifetime: Duration::from_secs(limits::SESSION_LIFETIME_SECONDS as u64),
-    sessions_queued: limits::FLEET_SESSIONS_QUEUED,
-    sessions_batch: limits::FLEET_SESSIONS_BATCH,
-    state_file_bytes: limits::FLEET_STATE_FILE_BYTES,
-    lock: Duration::from_millis(limits::FLEET_LOCK_MILLISECONDS),
-    presence: Duration::from_secs(limits::FLEET_PRESENCE_SECONDS),
-    forgotten: Duration::from_secs(limits::FLEET_FORGOTTEN_SECONDS),
-    edges: limits::FLEET_EDGES,
-    purges: PurgeStreamLimits {
-        entries: limits::FLEET_PURGES,
-        batch: limits::FLEET_PURGES_BATCH,
-        purge_bytes: limits::FLEET_PURGE_BYTES,
-        own: limits::FLEET_OWN_PURGES,
-        own_seconds: limits::FLEET_OWN_PURGES_SECONDS,
-    },
-    intervals: Intervals {
-        purges: Duration::from_millis(limits::FLEET_POLL_MILLISECONDS),
-        renewal: Duration::from_millis(limits::FLEET_RENEWAL_MILLISECONDS),
-        connect: Duration::from_millis(limits::FLEET_CONNECT_MILLISECONDS),
-        retry_min: Duration::from_millis(limits::FLEET_RETRY_MILLISECONDS),
-        retry_max: Duration::from_millis(limits::FLEET_RETRY_MILLISECONDS_MAX),
-    },
-};

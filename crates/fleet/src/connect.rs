@@ -101,13 +101,17 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// How much the store may send between two answered probes.
+/// How much the store may send between two answered probes. The largest sessions of all handshakes at once are half of the bytes;
+/// sealed records have a line feed in 256 bytes.
+pub(crate) const ANSWERS: AnswerLimits = AnswerLimits { bytes: 16 << 20, lines: 256 << 10 };
+
+/// How much a store may send between two answered probes.
 #[derive(Clone, Copy, Debug)]
-pub struct AnswerLimits {
+pub(crate) struct AnswerLimits {
     /// Bytes.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// Line feeds. Each element of an answer has one at least, and takes more memory than bytes.
-    pub lines: usize,
+    pub(crate) lines: usize,
 }
 
 /// Counts what the store sends between two probes. Answers come in the order of the requests, so no part of one that is

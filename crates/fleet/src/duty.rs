@@ -18,20 +18,20 @@ use crate::sessions::SessionWriter;
 use crate::shared_tickets::SharedTickets;
 use crate::strikes::FleetStrikes;
 
-/// When the thread does what.
-#[derive(Clone, Copy, Debug)]
-pub struct Intervals {
-    /// Between two looks at the stream of purges. Each is also the probe of the circuit.
-    pub purges: Duration,
-    /// Between two renewals of everything else.
-    pub renewal: Duration,
-    /// From the first byte of a connection to the end of the login.
-    pub connect: Duration,
-    /// The first pause after a connection failed; it doubles each time.
-    pub retry_min: Duration,
-    /// The longest such pause. A store that answers for so long begins with the first one again.
-    pub retry_max: Duration,
-}
+/// Between two looks at the stream of purges. Each is also the probe of the circuit.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Between two renewals of ticket keys, strike register and presence.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// From the first byte of a connection with the store to the end of the login.
+pub(crate) const CONNECT: Duration = Duration::from_secs(1);
+
+/// The first pause after a connection failed; it doubles each time.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+
+/// The longest such pause. A store that answers for so long begins with the first one again.
+const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// What waits for the first rounds of the thread.
 #[derive(Default)]
@@ -86,24 +86,23 @@ pub(crate) struct Duty {
     pub(crate) sessions: SessionWriter,
     pub(crate) address: StoreAddress,
     pub(crate) login: StoreLogin,
-    pub(crate) intervals: Intervals,
 }
 
 impl Duty {
     /// Works until the future is dropped.
     pub(crate) async fn run(mut self) {
-        let mut outage = Outage::new(self.intervals.retry_min, self.intervals.retry_max);
+        let mut outage = Outage::new(RETRY_MIN, RETRY_MAX);
         let parts = Arc::clone(&self.parts);
         let link = &parts.link;
         loop {
             let connecting = connect(&self.address, &self.login, &link.meter);
-            let lost = match timeout(self.intervals.connect, connecting).await {
+            let lost = match timeout(CONNECT, connecting).await {
                 Ok(Ok((connection, driver))) => {
                     parts.strikes.doubt();
                     link.connected(connection);
                     let lost = tokio::select! {
                         () = driver => Loss::Broken,
-                        lost = rounds(&parts, self.intervals, &mut outage) => lost,
+                        lost = rounds(&parts, &mut outage) => lost,
                         () = self.sessions.run(link) => Loss::Broken,
                     };
                     link.disconnected();
@@ -125,7 +124,7 @@ impl Duty {
 const PROBES_LOST: u32 = 2;
 
 /// Follows purges and renews; ends, with the reason, when the store no longer answers.
-async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Loss {
+async fn rounds(parts: &Parts, outage: &mut Outage) -> Loss {
     let began = Instant::now();
     match parts.link.identify().await {
         Ok(()) => parts.purges.note_store(parts.link.run()),
@@ -134,7 +133,7 @@ async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Los
     if outage.take_too_large() {
         begin_again(parts).await;
     }
-    let mut ticks = interval(intervals.purges);
+    let mut ticks = interval(POLL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut lost, mut renewed) = (0, None::<Instant>);
     loop {
@@ -157,7 +156,7 @@ async fn rounds(parts: &Parts, intervals: Intervals, outage: &mut Outage) -> Los
                 continue;
             }
         }
-        if renewed.is_none_or(|then| then.elapsed() >= intervals.renewal) {
+        if renewed.is_none_or(|then| then.elapsed() >= RENEWAL) {
             renewed = Some(Instant::now());
             if parts.strikes.keep().await == Err(Fault::ReadOnly) {
                 return Loss::Replica;

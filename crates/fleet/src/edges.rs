@@ -16,6 +16,15 @@ use crate::position::Position;
 use crate::seal::{Purpose, Sealer};
 use crate::ticket_keys::seconds;
 
+/// An edge that says nothing for so long is away.
+const PRESENT_MILLISECONDS: u64 = 5000;
+
+/// An edge that is away for so long is forgotten.
+const FORGOTTEN_SECONDS: u64 = 24 * 3600;
+
+/// Edges that are read.
+const EDGES_MAX: usize = 4096;
+
 /// An edge of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeStatus {
@@ -38,12 +47,6 @@ pub(crate) struct Edges {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) prefix: String,
     pub(crate) name: String,
-    /// Milliseconds after which an edge that says nothing is away.
-    pub(crate) present_milliseconds: u64,
-    /// Seconds after which an edge that is away is forgotten.
-    pub(crate) forgotten_seconds: u64,
-    /// More are not read.
-    pub(crate) edges_max: usize,
     pub(crate) nodes: NodeSharing,
 }
 
@@ -69,12 +72,7 @@ impl Edges {
             return;
         };
         let mut commands = Pipeline::with_capacity(2);
-        commands
-            .cmd("SET")
-            .arg(self.presence_name(&self.name))
-            .arg(1)
-            .arg("PX")
-            .arg(self.present_milliseconds);
+        commands.cmd("SET").arg(self.presence_name(&self.name)).arg(1).arg("PX").arg(PRESENT_MILLISECONDS);
         commands.cmd("HSET").arg(self.list_name()).arg(&self.name).arg(record);
         match self.link.ask_patiently(Operation::Edges, &commands).await {
             Ok(_) => self.link.counters.count(Operation::Edges, Outcome::Ok),
@@ -110,7 +108,7 @@ impl Edges {
         let (mut edges, mut gone): (Vec<EdgeStatus>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
         for pair in list_of(answers.first().unwrap_or(&Value::Nil)).chunks_exact(2) {
             match self.edge(&pair[0], &pair[1], now) {
-                Some(edge) if edges.len() < self.edges_max => edges.push(edge),
+                Some(edge) if edges.len() < EDGES_MAX => edges.push(edge),
                 Some(_) => {}
                 None => {
                     self.link.counters.count(Operation::Edges, Outcome::Forged);
@@ -132,7 +130,7 @@ impl Edges {
             edge.is_present = *answer == Value::Int(1);
         }
         edges.retain(|edge| {
-            let is_gone = !edge.is_present && edge.seen_seconds > self.forgotten_seconds;
+            let is_gone = !edge.is_present && edge.seen_seconds > FORGOTTEN_SECONDS;
             if is_gone {
                 gone.push(edge.name.clone().into_bytes());
             }

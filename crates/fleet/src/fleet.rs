@@ -23,18 +23,36 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::census::Census;
-use crate::connect::{AnswerLimits, Meter, StoreAddress, StoreLogin};
-use crate::duty::{Duty, Intervals, Milestones, Parts};
+use crate::connect::{ANSWERS, Meter, StoreAddress, StoreLogin};
+use crate::duty::{Duty, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
 use crate::link::Link;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
-use crate::purges::{PurgeProgress, PurgeSink, PurgeStreamLimits, Purges};
+use crate::purges::{PurgeProgress, PurgeSink, Purges};
 use crate::seal::Sealer;
 use crate::sessions::{FleetSessions, SealedSession, SessionWriter};
 use crate::shared_tickets::SharedTickets;
 use crate::state::StateDirectory;
 use crate::strikes::FleetStrikes;
+
+/// How long the fleet's own thread waits for an answer of the store.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Handshakes of all workers that wait for the store; the next ones do without it.
+const OPERATIONS: usize = 1024;
+
+/// Operations without an answer in time, one after the other, after which handshakes do without the store.
+const FAILURES: u32 = 5;
+
+/// Probes answered in time, one after the other, after which handshakes ask again.
+const PROBES: u32 = 3;
+
+/// Bytes of a file in the state directory.
+const STATE_FILE_BYTES: u64 = 64 * 1024;
+
+/// New sessions that wait to be written, so at most 8 MiB; more are not.
+const SESSIONS_QUEUED: usize = 1024;
 
 /// What an edge needs to know of its fleet.
 #[derive(Clone)]
@@ -53,48 +71,8 @@ pub struct FleetOptions {
     pub deadline: Duration,
     /// With which policy session ticket keys are shared, see [`Fleet::share_tickets`].
     pub tickets: Option<TicketPolicy>,
-    /// Bounds.
-    pub limits: FleetLimits,
-}
-
-/// The bounds of a [`Fleet`].
-#[derive(Clone, Copy, Debug)]
-pub struct FleetLimits {
-    /// How long the fleet's own thread waits for an answer.
-    pub patience: Duration,
-    /// Operations of handshakes under way; the next ones do without the store.
-    pub operations: usize,
-    /// Operations without an answer in time, one after the other, that open the circuit.
-    pub failures: u32,
-    /// Probes answered in time, one after the other, that close it.
-    pub probes: u32,
-    /// How much the store may send between two answered probes.
-    pub answers: AnswerLimits,
-    /// Bytes of a session.
-    pub session_bytes: usize,
-    /// Percent of the store's memory from which on no session is stored: clients cause sessions, and what is left is for the
-    /// rest.
-    pub sessions_percent: u64,
     /// How long a session stays in the store.
     pub session_lifetime: Duration,
-    /// New sessions that wait to be written; more are not.
-    pub sessions_queued: usize,
-    /// Sessions written at once.
-    pub sessions_batch: usize,
-    /// Bytes of a file in the state directory.
-    pub state_file_bytes: u64,
-    /// For how long one edge alone may add ticket keys.
-    pub lock: Duration,
-    /// After which silence an edge is away.
-    pub presence: Duration,
-    /// After which silence an edge is forgotten.
-    pub forgotten: Duration,
-    /// Edges that are read.
-    pub edges: usize,
-    /// The stream of purges.
-    pub purges: PurgeStreamLimits,
-    /// When the thread does what.
-    pub intervals: Intervals,
 }
 
 /// How far a purge got.
@@ -111,7 +89,6 @@ pub struct Fleet {
     parts: Arc<Parts>,
     sealer: Arc<Sealer>,
     prefix: String,
-    limits: FleetLimits,
     queue: mpsc::Sender<SealedSession>,
     runtime: Handle,
     /// Taken when it leaves.
@@ -133,23 +110,17 @@ impl Fleet {
     /// # Errors
     /// When the system has no randomness or no space for a thread.
     pub fn start(options: FleetOptions) -> io::Result<Self> {
-        let limits = options.limits;
         let (parts, sealer, prefix) = parts(&options)?;
         parts.purges.restore();
         parts.tickets.restore();
         // Before the first round, which a start waits for.
         parts.tickets.set_policy(options.tickets);
-        let (queue, queued) = mpsc::channel(limits.sessions_queued);
+        let (queue, queued) = mpsc::channel(SESSIONS_QUEUED);
         let duty = Duty {
             parts: Arc::clone(&parts),
-            sessions: SessionWriter {
-                queue: queued,
-                lifetime: limits.session_lifetime,
-                batch: limits.sessions_batch,
-            },
+            sessions: SessionWriter { queue: queued, lifetime: options.session_lifetime },
             address: options.address,
             login: options.login,
-            intervals: limits.intervals,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let handle = runtime.handle().clone();
@@ -171,15 +142,7 @@ impl Fleet {
             // A DNS lookup must not delay the end of the program.
             runtime.shutdown_background();
         })?;
-        Ok(Self {
-            parts,
-            sealer,
-            prefix,
-            limits,
-            queue,
-            runtime: handle,
-            thread: Mutex::new(Some((stop, thread))),
-        })
+        Ok(Self { parts, sealer, prefix, queue, runtime: handle, thread: Mutex::new(Some((stop, thread))) })
     }
 
     /// A store of sessions that all edges share; `own` is the cache of this process.
@@ -190,7 +153,6 @@ impl Fleet {
             sealer: Arc::clone(&self.sealer),
             queue: self.queue.clone(),
             prefix: self.prefix.clone(),
-            session_bytes_max: self.limits.session_bytes,
         })
     }
 
@@ -314,15 +276,13 @@ impl Drop for Fleet {
 
 /// The parts of a member, the sealer, and what begins the names of everything that it stores.
 pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Sealer>, String)> {
-    let limits = options.limits;
     let sealer = Sealer::new(&options.secret).ok_or_else(|| io::Error::other("the TLS library failed"))?;
     let sealer = Arc::new(sealer);
     let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
-    let circuit =
-        Circuit::new(CircuitLimits { failures: limits.failures, successes: limits.probes, pause: None });
-    let meter = Meter::new(limits.answers);
-    let link = Arc::new(Link::new(circuit, options.deadline, limits.patience, limits.operations, meter));
-    let state = StateDirectory::new(options.state.clone(), limits.state_file_bytes);
+    let circuit = Circuit::new(CircuitLimits { failures: FAILURES, successes: PROBES, pause: None });
+    let meter = Meter::new(ANSWERS);
+    let link = Arc::new(Link::new(circuit, options.deadline, PATIENCE, OPERATIONS, meter));
+    let state = StateDirectory::new(options.state.clone(), STATE_FILE_BYTES);
     let mut instance = [0; 16];
     rand::fill(&mut instance).map_err(|_| io::Error::other("the system has no randomness"))?;
     let fingerprint = prefix.trim_start_matches("penstock:").trim_end_matches(':');
@@ -332,11 +292,10 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             link: Arc::clone(&link),
             sealer: Arc::clone(&sealer),
             prefix: prefix.clone(),
-            limits: limits.purges,
             state: state.clone(),
             instance,
             sink: OnceLock::new(),
-            progress: Mutex::new(PurgeProgress::new(&limits.purges)),
+            progress: Mutex::new(PurgeProgress::new()),
             writing: tokio::sync::Mutex::default(),
         }),
         tickets: Arc::new(SharedTickets {
@@ -344,14 +303,12 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             sealer: Arc::clone(&sealer),
             prefix: prefix.clone(),
             state,
-            lock_milliseconds: crate::sessions::millis(limits.lock),
             known: Mutex::default(),
         }),
         strikes: Arc::new(FleetStrikes {
             link: Arc::clone(&link),
             sealer: Arc::clone(&sealer),
             prefix: prefix.clone(),
-            sessions_percent: limits.sessions_percent,
             store_keeps: AtomicBool::new(false),
             is_said: AtomicBool::new(false),
         }),
@@ -360,9 +317,6 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             sealer: Arc::clone(&sealer),
             prefix: prefix.clone(),
             name: options.name.clone(),
-            present_milliseconds: crate::sessions::millis(limits.presence),
-            forgotten_seconds: limits.forgotten.as_secs(),
-            edges_max: limits.edges,
             nodes: NodeSharing::default(),
         }),
         link,

@@ -42,16 +42,15 @@ mod store_facts;
 mod strikes;
 mod ticket_keys;
 
-pub use connect::{AnswerLimits, StoreAddress, StoreLogin};
+pub use connect::{StoreAddress, StoreLogin};
 pub use counters::{Operation, Outcome};
-pub use duty::Intervals;
 pub use edges::EdgeStatus;
 pub use examine::examine;
-pub use fleet::{Fleet, FleetLimits, FleetOptions, PurgeReport};
+pub use fleet::{Fleet, FleetOptions, PurgeReport};
 #[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
 pub use nodes::{NodeEntry, NodeSink};
-pub use purges::{PurgeSink, PurgeStreamLimits};
+pub use purges::PurgeSink;
 pub use store_facts::StoreFacts;
 pub use ticket_keys::FleetKeyUse;

@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::connect::connect;
-use crate::duty::Parts;
+use crate::duty::{CONNECT, Parts};
 use crate::edges::EdgeStatus;
 use crate::fleet::{FleetOptions, parts};
 use crate::ticket_keys::{FleetKeyUse, seconds};
@@ -59,7 +59,7 @@ pub(crate) fn visit<T>(
     let view = runtime.block_on(async {
         let (parts, ..) = parts(options).map_err(|error| error.to_string())?;
         let connecting = connect(&options.address, &options.login, &parts.link.meter);
-        let connected = timeout(options.limits.intervals.connect, connecting).await;
+        let connected = timeout(CONNECT, connecting).await;
         let (connection, driver) = connected.map_err(|_| "it does not answer".to_owned())??;
         parts.link.connected(connection);
         tokio::select! {

@@ -32,27 +32,27 @@ pub trait PurgeSink: Send + Sync + 'static {
     fn apply(&self, order: &PurgeOrder);
 }
 
-/// The bounds of the stream.
-#[derive(Clone, Copy, Debug)]
-pub struct PurgeStreamLimits {
-    /// Purges in the stream; older ones are trimmed.
-    pub entries: usize,
-    /// Purges read at once.
-    pub batch: usize,
-    /// Bytes of a purge; a longer one becomes a purge of everything.
-    pub purge_bytes: usize,
-    /// Purges of this machine's operators that are kept to be written again; beyond that they become one of everything.
-    pub own: usize,
-    /// How long they are kept, in seconds.
-    pub own_seconds: u64,
-}
+/// Purges in the stream; an edge that missed more purges its whole cache.
+const ENTRIES: usize = 4096;
+
+/// Purges read at once.
+const BATCH: usize = 64;
+
+/// Bytes of a purge; a longer one becomes a purge of everything.
+const PURGE_BYTES: usize = 16 * 1024;
+
+/// Purges of this machine's operators that are kept to be written again after the store was emptied; beyond that they become one
+/// of everything.
+const OWN_PURGES: usize = 512;
+
+/// How long those are kept, in seconds. An edge that was away for less misses none.
+const OWN_SECONDS: u64 = 600;
 
 /// The stream of purges. Shared with the threads that purge.
 pub(crate) struct Purges {
     pub(crate) link: Arc<Link>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) prefix: String,
-    pub(crate) limits: PurgeStreamLimits,
     pub(crate) state: StateDirectory,
     /// This process; its own purges are applied already.
     pub(crate) instance: Instance,
@@ -162,7 +162,7 @@ impl Purges {
 
     /// After how many polls the stream that this fleet writes is at its end.
     pub(crate) fn polls_max(&self) -> usize {
-        self.limits.entries / self.limits.batch + 4
+        ENTRIES / BATCH + 4
     }
 
     /// Reads some entries and applies them. Returns whether there may be more.
@@ -174,7 +174,7 @@ impl Purges {
         commands.cmd("XLEN").arg(self.stream_name());
         commands.cmd("XRANGE").arg(self.stream_name()).arg(last.to_string()).arg(last.to_string());
         commands.cmd("XRANGE").arg(self.stream_name()).arg("-").arg("+").arg("COUNT").arg(1);
-        commands.cmd("XREAD").arg("COUNT").arg(self.limits.batch);
+        commands.cmd("XREAD").arg("COUNT").arg(BATCH);
         commands.arg("STREAMS").arg(self.stream_name()).arg(last.to_string());
         let answers = match self.link.ask_patiently(Operation::PurgeRead, &commands).await {
             Err(Fault::WrongType) => return self.begin_again().await.map(|()| true),
@@ -204,7 +204,7 @@ impl Purges {
                 is_restarted,
                 away: now.saturating_sub(progress.followed),
             };
-            (follow(progress.position, seen, self.limits.own_seconds), progress.position)
+            (follow(progress.position, seen, OWN_SECONDS), progress.position)
         };
         let mut position = polled.position;
         if polled.missed {
@@ -222,7 +222,7 @@ impl Purges {
         if is_restarted {
             self.know_store();
         }
-        Ok(count == self.limits.batch || !polled.fits)
+        Ok(count == BATCH || !polled.fits)
     }
 
     /// Has those purges of this edge written again that a store which was started again has lost.
@@ -273,7 +273,7 @@ impl Purges {
     }
 
     fn most(&self) -> i64 {
-        i64::try_from(self.limits.entries).unwrap_or(i64::MAX)
+        i64::try_from(ENTRIES).unwrap_or(i64::MAX)
     }
 
     /// Asks for nothing, before there is a cache to purge.
@@ -354,7 +354,7 @@ impl Purges {
         if is_new_epoch {
             progress.own.note_lost(|_| true);
         }
-        progress.own.forget_written(Duration::from_secs(self.limits.own_seconds), Instant::now());
+        progress.own.forget_written(Duration::from_secs(OWN_SECONDS), Instant::now());
         if is_due {
             progress.saved = now;
         }
@@ -391,7 +391,7 @@ impl Purges {
         let before = self.position();
         let mut commands = Pipeline::with_capacity(2);
         commands.cmd("GETRANGE").arg(self.epoch_name()).arg(0).arg(EPOCH_DIGITS);
-        commands.cmd("XADD").arg(self.stream_name()).arg("MAXLEN").arg(self.limits.entries);
+        commands.cmd("XADD").arg(self.stream_name()).arg("MAXLEN").arg(ENTRIES);
         commands.arg("*").arg("p").arg(record);
         let answers = match self.link.ask_patiently(Operation::PurgeWrite, &commands).await {
             Err(Fault::WrongType) => {
@@ -431,14 +431,14 @@ pub(crate) fn stream_entries(answer: &Value) -> Vec<(EntryId, Option<&[u8]>)> {
 }
 
 impl PurgeProgress {
-    pub(crate) fn new(limits: &PurgeStreamLimits) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             position: None,
             run: None,
             is_restarted: false,
             followed: 0,
             saved: 0,
-            own: OwnPurges::new(limits.own, limits.purge_bytes),
+            own: OwnPurges::new(OWN_PURGES, PURGE_BYTES),
             applied: 0,
             missed: 0,
         }

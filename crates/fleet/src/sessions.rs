@@ -16,6 +16,12 @@ use crate::counters::{Operation, Outcome};
 use crate::link::{Link, bytes_of};
 use crate::seal::{OVERHEAD_BYTES, Purpose, Sealer};
 
+/// Bytes of a session that goes to the store. A session with a client's certificate has several KiB.
+const SESSION_BYTES: usize = 8 * 1024;
+
+/// Sessions written at once.
+const BATCH: usize = 64;
+
 /// A sealed session on its way to the store.
 pub(crate) struct SealedSession {
     name: String,
@@ -30,8 +36,6 @@ pub(crate) struct FleetSessions {
     pub(crate) queue: Sender<SealedSession>,
     /// Begins the name of everything that the fleet stores.
     pub(crate) prefix: String,
-    /// A session that is larger stays in the process.
-    pub(crate) session_bytes_max: usize,
 }
 
 impl SessionStore for FleetSessions {
@@ -46,7 +50,7 @@ impl SessionStore for FleetSessions {
         let (link, sealer) = (Arc::clone(&self.link), Arc::clone(&self.sealer));
         let name = self.store_name(key);
         let (id, server_name) = (key.id.to_vec(), lowercase(key.server_name));
-        let bytes_max = self.session_bytes_max + OVERHEAD_BYTES;
+        let bytes_max = SESSION_BYTES + OVERHEAD_BYTES;
         StoreAnswer::Later(Box::pin(async move {
             let mut commands = Pipeline::with_capacity(1);
             // One more byte than a record can have: what is larger was not written by this fleet.
@@ -69,7 +73,7 @@ impl SessionStore for FleetSessions {
     fn insert(&self, key: SessionKey<'_>, session: Secret) {
         if self.link.is_nearly_full.load(Relaxed) {
             self.link.counters.count(Operation::SessionStore, Outcome::Full);
-        } else if session.expose().len() <= self.session_bytes_max {
+        } else if session.expose().len() <= SESSION_BYTES {
             let context: [&[u8]; 2] = [key.id, &lowercase(key.server_name)];
             let sealed = self.sealer.seal(Purpose::Session, &context, session.expose());
             let name = self.store_name(key);
@@ -97,14 +101,13 @@ impl FleetSessions {
 pub(crate) struct SessionWriter {
     pub(crate) queue: Receiver<SealedSession>,
     pub(crate) lifetime: Duration,
-    pub(crate) batch: usize,
 }
 
 impl SessionWriter {
     /// Writes for as long as it is polled. What is queued while there is no connection waits for one.
     pub(crate) async fn run(&mut self, link: &Link) {
-        let mut taken = Vec::with_capacity(self.batch);
-        while self.queue.recv_many(&mut taken, self.batch).await > 0 {
+        let mut taken = Vec::with_capacity(BATCH);
+        while self.queue.recv_many(&mut taken, BATCH).await > 0 {
             let mut commands = Pipeline::with_capacity(taken.len());
             for session in &taken {
                 commands

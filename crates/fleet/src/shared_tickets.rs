@@ -14,6 +14,9 @@ use crate::seal::{OVERHEAD_BYTES, Purpose, Sealer};
 use crate::state::StateDirectory;
 use crate::ticket_keys::{ENCODED_BYTES_MAX, KeySet, seconds};
 
+/// For how long one edge alone may add ticket keys.
+const LOCK_MILLISECONDS: u64 = 5000;
+
 /// The file with the last known keys, sealed as in the store.
 const FILE: &str = "tickets";
 
@@ -23,8 +26,6 @@ pub(crate) struct SharedTickets {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) prefix: String,
     pub(crate) state: StateDirectory,
-    /// Milliseconds for which one edge alone may add keys.
-    pub(crate) lock_milliseconds: u64,
     pub(crate) known: Mutex<KnownKeys>,
 }
 
@@ -120,11 +121,11 @@ impl SharedTickets {
     async fn write(&self, policy: &TicketPolicy, now: u64) {
         let mut commands = Pipeline::with_capacity(2);
         let lock = format!("{}tickets:lock", self.prefix);
-        commands.cmd("SET").arg(&lock).arg(1).arg("NX").arg("PX").arg(self.lock_milliseconds);
+        commands.cmd("SET").arg(&lock).arg(1).arg("NX").arg("PX").arg(LOCK_MILLISECONDS);
         commands.cmd("PTTL").arg(&lock);
         match self.link.ask_patiently(Operation::TicketKeys, &commands).await.as_deref() {
             Ok([Value::Okay, _]) => {}
-            Ok([_, Value::Int(left)]) if !(0..=self.lock_milliseconds.cast_signed()).contains(left) => {
+            Ok([_, Value::Int(left)]) if !(0..=LOCK_MILLISECONDS.cast_signed()).contains(left) => {
                 // No edge wrote it, because it would never expire.
                 return self.link.remove(Operation::TicketKeys, &[lock]).await;
             }

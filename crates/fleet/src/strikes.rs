@@ -19,6 +19,9 @@ use crate::seal::Sealer;
 use crate::store_facts::StoreFacts;
 use crate::ticket_keys::seconds;
 
+/// Percent of the store's memory from which on no session is stored: clients cause sessions, and what is left is for the rest.
+const SESSIONS_PERCENT: u64 = 90;
+
 /// The most that clocks of edges may differ.
 const CLOCKS_SECONDS: u64 = 30;
 
@@ -31,8 +34,6 @@ pub(crate) struct FleetStrikes {
     pub(crate) link: Arc<Link>,
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) prefix: String,
-    /// Percent of the store's memory from which on no session is stored.
-    pub(crate) sessions_percent: u64,
     /// Whether the store keeps what it has when its memory is full, and so forgets no ClientHello.
     pub(crate) store_keeps: AtomicBool,
     /// Whether a store that forgets was mentioned in the log.
@@ -88,7 +89,7 @@ impl FleetStrikes {
         // A store that does not say so is believed to be configured as the documentation says.
         let answers = self.link.ask_patiently(Operation::Strike, &commands).await.unwrap_or_default();
         let facts = StoreFacts::of_info(answers.first().and_then(text_of).unwrap_or_default());
-        self.link.is_nearly_full.store(facts.uses_more_than(self.sessions_percent), Relaxed);
+        self.link.is_nearly_full.store(facts.uses_more_than(SESSIONS_PERCENT), Relaxed);
         let forgets = facts.forgets();
         self.store_keeps.store(!forgets, Relaxed);
         if forgets && !self.is_said.swap(true, Relaxed) {

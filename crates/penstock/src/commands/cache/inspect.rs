@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::terminal;
 
 pub(super) fn list(arguments: &ListArgs) -> Result<(), Failure> {
-    let tiers = tiers(&arguments.tiers, Depth::Describe)?;
+    let tiers = tiers(&arguments.tiers, Depth::Metadata)?;
     complain(&tiers);
     let mut objects = objects(tiers);
     if let Some(part) = &arguments.url {
