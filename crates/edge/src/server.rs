@@ -31,7 +31,7 @@ use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
 use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
-use crate::settings::{PendingChange, Settings, StartError};
+use crate::settings::{AppliedEverywhere, PendingChange, Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
 use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
 
@@ -79,6 +79,23 @@ struct Bound {
 }
 
 impl Control {
+    /// Gives a generation of settings to all workers.
+    fn tell_workers(
+        &self,
+        settings: &Arc<Settings>,
+        openings: Vec<Vec<Opened>>,
+        closed: &[SocketAddr],
+    ) -> AppliedEverywhere {
+        let (pending, applied) = PendingChange::new();
+        for (commands, opened) in self.workers.iter().zip(openings) {
+            let (settings, closed) = (Arc::clone(settings), closed.to_vec());
+            let change = Change { settings, opened, closed, pending: pending.clone() };
+            // A worker that is gone has no connections to tell.
+            drop(commands.send(Command::Change(change)));
+        }
+        applied
+    }
+
     /// Leaves the sockets to the workers, which close them.
     fn release_sockets(&mut self) {
         for bound in &mut self.listeners {
@@ -249,18 +266,7 @@ impl Server {
         if let Some(refresher) = &control.refresher {
             refresher.change(config, &settings, &tls_state.staples);
         }
-        let (pending, applied) = PendingChange::new();
-        for (commands, opened) in control.workers.iter().zip(openings) {
-            let change = Change {
-                settings: Arc::clone(&settings),
-                opened,
-                closed: closed.clone(),
-                pending: pending.clone(),
-            };
-            // A worker that is gone has no connections to tell.
-            drop(commands.send(Command::Change(change)));
-        }
-        drop(pending);
+        let applied = control.tell_workers(&settings, openings, &closed);
         control.settings = settings;
         self.purger.change(&control.settings);
         self.collector.chacha20().configure(config.tls.chacha20);

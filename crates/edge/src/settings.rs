@@ -2,7 +2,7 @@
 mod pending_change;
 mod start_error;
 
-pub(crate) use pending_change::PendingChange;
+pub(crate) use pending_change::{AppliedEverywhere, PendingChange};
 pub use start_error::StartError;
 
 use std::hash::RandomState;
