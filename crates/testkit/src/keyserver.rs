@@ -6,12 +6,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::deadline::{DEADLINE, until};
 use crate::metrics::Metrics;
 use crate::ports::ReservedAddress;
+use crate::process::send_signal;
 use crate::running::Program;
 use crate::server::Server;
 
@@ -71,7 +72,7 @@ impl Keyserver {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.program.child), signal).unwrap();
+        send_signal(&self.program.child, signal);
     }
 
     /// Stops it with SIGTERM; `None` if it has not ended by the deadline.

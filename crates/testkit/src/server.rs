@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_sys::lock::Unpoisoned;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,6 +20,7 @@ use crate::content::Content;
 use crate::deadline::{DEADLINE, until};
 use crate::metrics::Metrics;
 use crate::ports::ReservedAddress;
+use crate::process::send_signal;
 use crate::program::disk_directory;
 use crate::running::Program;
 use crate::setup::Setup;
@@ -277,7 +278,7 @@ impl Server {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).unwrap();
+        send_signal(&self.program().child, signal);
     }
 
     /// Its process.

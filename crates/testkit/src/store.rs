@@ -1,15 +1,13 @@
 //! A Valkey or Redis store of a test's own.
 
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::deadline::until;
 use crate::ports::ReservedAddress;
-use crate::process::Process;
+use crate::process::{Process, send_signal};
 use crate::program::disk_directory;
 use crate::tool::Tool;
 
@@ -64,11 +62,7 @@ impl Store {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        let process = self.process.as_ref().expect("it runs");
-        kill_process(Pid::from_child(process), signal).unwrap();
-        if signal == Signal::STOP {
-            until("the store to stop", || is_stopped(process.id()).then_some(()));
-        }
+        send_signal(self.process.as_ref().expect("it runs"), signal);
     }
 
     /// What it answers to a command.
@@ -93,13 +87,4 @@ impl Store {
             Some(name)
         })
     }
-}
-
-fn is_stopped(process: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let stopped = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
-    if !stopped {
-        thread::sleep(Duration::from_millis(1));
-    }
-    stopped
 }
