@@ -12,8 +12,10 @@ pub(crate) use object::ObjectRepresentation;
 pub(crate) use representation::Representation;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use penstock_config::ErrorPage;
 use penstock_egress::Part;
 use penstock_http::{ResponseHead, Status};
 use penstock_origin::http::OriginError;
@@ -23,6 +25,23 @@ use crate::context::Context;
 use crate::fault::BodyError;
 use crate::fill::{BodyChunk, BodyStream, RelayedBody};
 use crate::site::Permit;
+
+/// Fields that describe the content of an error. Content-Range is not among them: that of a 416 is the length of the whole
+/// (RFC 9110 §15.5.17).
+const OF_CONTENT: [&str; 12] = [
+    "Accept-Ranges",
+    "Content-Digest",
+    "Content-Disposition",
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Location",
+    "Content-MD5",
+    "Content-Type",
+    "Digest",
+    "ETag",
+    "Last-Modified",
+    "Repr-Digest",
+];
 
 /// The answer to a request. A carrier (an HTTP/1 connection, a stream of HTTP/2) adds what belongs to the
 /// connection: Date, Server, framing.
@@ -181,6 +200,14 @@ impl Response {
             cache_status: None,
             permit: Permit::default(),
         }
+    }
+
+    /// Puts a page of the site in the place of the content, and leaves out the fields that describe it.
+    pub(crate) fn replace_content(&mut self, page: &ErrorPage) {
+        let fields = &mut self.head.fields;
+        fields.remove(|name| OF_CONTENT.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes())));
+        fields.field("Content-Type", &page.content_type);
+        self.body = Body::Part(Part::Shared(Arc::clone(&page.body)));
     }
 
     /// Leaves out the content, whose length stays in the head (RFC 9110 §9.3.2).

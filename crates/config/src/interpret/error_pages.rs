@@ -62,7 +62,8 @@ fn page(section: &Spanned<raw::ErrorPage>, reader: &mut Reader<'_>) -> Option<Er
     };
     let written = raw.type_.as_ref().and_then(|text| media_type(text, reader));
     let content_type = written.unwrap_or_else(|| content_type(file.value.as_bytes())).to_owned();
-    Some(ErrorPage { statuses, content_type, body: body.into() })
+    let replaces_origin = reader.flag("origin", raw.origin.as_ref(), false);
+    Some(ErrorPage { statuses, content_type, body: body.into(), replaces_origin })
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

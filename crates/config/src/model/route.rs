@@ -81,7 +81,7 @@ pub struct Redirect {
     pub status: Status,
 }
 
-/// A page in place of those of this server.
+/// A page in place of those of this server, or of the origin too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorPage {
     /// Its statuses, from 400 to 599.
@@ -90,6 +90,8 @@ pub struct ErrorPage {
     pub content_type: String,
     /// The content.
     pub body: Arc<[u8]>,
+    /// Whether it replaces what the origin says too.
+    pub replaces_origin: bool,
 }
 
 /// A response without an origin.

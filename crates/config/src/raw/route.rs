@@ -64,7 +64,7 @@ section! {
 }
 
 section! {
-    /// A page in place of those of this server.
+    /// A page in place of those of this server, or of the origin too.
     ErrorPage {
         /// Its statuses.
         status: Texts, "list of numbers from 400 to 599", "required";
@@ -72,5 +72,7 @@ section! {
         file: Text, "file", "required";
         /// Content-Type.
         type_ as "type": Text, "media type", "by the name of the file";
+        /// Whether it also replaces the content of the origin's responses with these statuses.
+        origin: Text, "`true`, `false`", "false";
     }
 }

@@ -1,5 +1,7 @@
 //! Finish: what a site puts on every response, pages of this server included.
 
+use penstock_config::ErrorPage;
+
 use crate::pipeline::field_rules::change_response;
 use crate::response::{Exchange, Response};
 
@@ -7,10 +9,18 @@ use crate::response::{Exchange, Response};
 const CORS: &[u8] = b"access-control-";
 const HSTS: &str = "Strict-Transport-Security";
 
-/// Adds the fields of the site. What the site says replaces what its origin says. Strict-Transport-Security goes to clients
+/// Adds the fields of the site, and the pages that replace errors of its origin. What the site says replaces what its origin says. Strict-Transport-Security goes to clients
 /// over TLS only (RFC 6797 §7.2).
 pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     let Some(site) = exchange.site else { return };
+    let status = response.head.status;
+    let replaces = |page: &&ErrorPage| page.replaces_origin && page.statuses.contains(&status);
+    if let Some(page) = site.error_pages.iter().find(replaces) {
+        response.replace_content(page);
+        if !exchange.wants_body() {
+            response.withhold_body();
+        }
+    }
     let secure = exchange.client.secure;
     let fields = &mut response.head.fields;
     if site.cors.is_some() {

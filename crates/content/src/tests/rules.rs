@@ -285,6 +285,47 @@ fn an_origin_gets_the_fields_of_its_route_and_shares_no_object_with_other_fields
 }
 
 #[test]
+fn a_page_that_is_for_the_origin_too_replaces_its_content_and_what_describes_it() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("gone.html"), "<p>gone").unwrap();
+    let path = directory.path().display();
+    let sites = sites_of(&format!(
+        "
+- origin: {{http: [\"http://192.0.2.1\"]}}
+  error_pages: [{{status: [404, 416, 429], file: {path}/gone.html, origin: true}}]
+"
+    ));
+    run_with_files(async {
+        let fixture = Fixture::of_sites(&sites);
+        fixture.origin.handle(|asked| match &*asked.target {
+            "/416" => Reply::new(416).with(&[("content-range", "bytes */9")]).bytes(b"range"),
+            "/429" => Reply::new(429).with(&[("retry-after", "7")]).bytes(b"later"),
+            "/404" => Reply::new(404)
+                .with(&[("content-type", "application/json")])
+                .with(&[("content-encoding", "gzip")])
+                .with(&[("etag", "\"a\"")])
+                .with(&[("content-security-policy", "default-src 'none'")])
+                .bytes(b"{}"),
+            _ => Reply::new(403).bytes(b"of the origin"),
+        });
+        for line in ["GET /404", "GET /404", "HEAD /404"] {
+            let answer = fixture.get(line, "").await;
+            assert_eq!(answer.status, 404);
+            assert_eq!(format!("{:?}", answer.length), "Known(7)", "{line}");
+            assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
+            assert_eq!(answer.field("content-security-policy"), "default-src 'none'");
+            for gone in ["content-encoding", "etag"] {
+                assert_eq!(answer.field(gone), "", "{line}");
+            }
+            assert_eq!(answer.body, if line.starts_with("GET") { &b"<p>gone"[..] } else { b"" });
+        }
+        assert_eq!(fixture.get("GET /416", "").await.field("content-range"), "bytes */9");
+        assert_eq!(fixture.get("GET /429", "").await.field("retry-after"), "7");
+        assert_eq!(fixture.get("GET /403", "").await.body, b"of the origin");
+    });
+}
+
+#[test]
 fn pages_of_a_site_replace_those_of_this_server_and_no_others() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("down.html"), "<p>down").unwrap();
