@@ -8,6 +8,7 @@ mod protocol;
 mod receive;
 
 use std::future::pending;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -229,17 +230,17 @@ impl Session {
         let deadline = self.deadline(begun).into_iter().chain(blocked).min();
         let socket = &self.connection.socket;
         // Errors of the socket are found when it is read or written.
-        let transport = async {
-            tokio::select! {
-                biased;
-                _ = socket.readable(), if self.client != Client::Ended => {}
-                _ = socket.writable(), if self.is_blocked => {}
-                else => pending().await,
-            }
-        };
+        let transport = pin!(async {
+            let _failed = match (self.client != Client::Ended, self.is_blocked) {
+                (true, false) => socket.readable().await,
+                (false, true) => socket.writable().await,
+                (true, true) => socket.readable_or_writable().await,
+                (false, false) => pending().await,
+            };
+        });
         let follows_drain = self.goaway == Goaway::None;
         let wait = Wait { idle: self.idle.as_ref(), deadline, follows_drain };
-        self.shared.run_until(tasks, wait, transport).await;
+        self.shared.run_until(tasks, &wait, transport).await;
         if self.is_blocked {
             self.budget.spend(begun.elapsed());
         }

@@ -133,12 +133,25 @@ impl ConnectedSocket {
     /// # Errors
     /// The runtime cannot watch the socket.
     pub async fn readable(&self) -> io::Result<()> {
+        self.acknowledge_first_bytes();
+        self.ready(Interest::READABLE).await.map(drop)
+    }
+
+    /// The same, or until it is writable.
+    ///
+    /// # Errors
+    /// The runtime cannot watch the socket.
+    pub async fn readable_or_writable(&self) -> io::Result<()> {
+        self.acknowledge_first_bytes();
+        self.ready(Interest::READABLE | Interest::WRITABLE).await.map(drop)
+    }
+
+    fn acknowledge_first_bytes(&self) {
         if self.first_bytes.get() == FirstBytes::Received {
             self.first_bytes.set(FirstBytes::Answered);
             // Where it fails, the kernel acknowledges them 40 ms after they came.
             let _acknowledged = rustix::net::sockopt::set_tcp_quickack(&*self.fd, true);
         }
-        self.ready(Interest::READABLE).await.map(drop)
     }
 
     /// Waits until the socket is writable or has failed.

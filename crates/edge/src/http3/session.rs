@@ -1,6 +1,7 @@
 //! The task of one connection.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -418,16 +419,16 @@ impl Session {
         };
         let deadline = self.deadline().into_iter().chain(blocked).min();
         let link = &self.link;
-        let transport = async {
+        let transport = pin!(async {
             tokio::select! {
                 biased;
                 () = link.inbox.arrived() => {}
                 _ = link.endpoint.outbox.socket().writable(), if link.unsent.is_some() => {}
             }
-        };
+        });
         let follows_drain = self.goaway == Goaway::None;
         let wait = Wait { idle: self.idle.as_ref(), deadline, follows_drain };
-        self.shared.run_until(tasks, wait, transport).await;
+        self.shared.run_until(tasks, &wait, transport).await;
     }
 
     /// Follows the timers of QUIC, and lets content leave that waits for a full train.

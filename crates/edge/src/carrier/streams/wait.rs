@@ -1,6 +1,7 @@
 //! What the task of a connection waits for, whichever its protocol.
 
 use std::future::{pending, poll_fn};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -24,32 +25,30 @@ impl<M: Multiplexer> SharedConnection<M> {
     pub(crate) async fn run_until<F: Future<Output = ()>, N>(
         &self,
         tasks: &mut StreamTasks<F, N>,
-        wait: Wait<'_>,
-        transport: impl Future<Output = ()>,
+        wait: &Wait<'_>,
+        transport: Pin<&mut impl Future<Output = ()>>,
     ) {
-        let goes_on = poll_fn(|context| {
-            let any = tasks.run(context);
-            if self.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
-        });
-        let evicted = async {
-            match wait.idle {
-                Some(idle) => idle.woken().await,
-                None => pending().await,
-            }
-        };
-        let until_deadline = async {
-            match wait.deadline {
-                Some(deadline) => sleep_until(deadline.into()).await,
-                None => pending().await,
-            }
-        };
+        // Written in the branches: a future with a name would have its space twice.
         tokio::select! {
             biased;
-            () = goes_on => {}
+            () = poll_fn(|context| {
+                let any = tasks.run(context);
+                if self.take_changed() || any { Poll::Ready(()) } else { Poll::Pending }
+            }) => {}
             () = transport => {}
             () = self.worker.phase_changed(), if wait.follows_drain => {}
-            () = evicted => {}
-            () = until_deadline => {}
+            () = async {
+                match wait.idle {
+                    Some(idle) => idle.woken().await,
+                    None => pending().await,
+                }
+            } => {}
+            () = async {
+                match wait.deadline {
+                    Some(deadline) => sleep_until(deadline.into()).await,
+                    None => pending().await,
+                }
+            } => {}
         }
     }
 }
