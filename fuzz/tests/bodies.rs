@@ -102,6 +102,7 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "pkcs11_uri" => penstock_tls::fuzz_pkcs11_uri,
         "proxy_header" => penstock_http::proxy::fuzz_proxy_header,
         "request_head" => penstock_http::fuzz_request_head,
+        "routes" => penstock_content::fuzz_routes,
         "signed_url" => penstock_content::signed_urls::fuzz_signed_urls,
         "keyless" => penstock_keys::fuzz_keyless,
         "srv_answer" => penstock_cluster::fuzz_srv_answer,

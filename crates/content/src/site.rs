@@ -31,6 +31,8 @@ pub(crate) use live::{BodyKind, FreshnessBounds};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use request_rules::change_request;
 pub(crate) use rewritten::{rewritten_path, rewritten_prefix};
+#[cfg(feature = "fuzz")]
+pub use route_matchers::fuzz_routes;
 pub(crate) use route_matchers::{AmbiguousPath, RouteMatchers};
 pub(crate) use signed_urls::without_cookie;
 pub(crate) use variants::{Variants, has_personal, is_same_variant, key_of, selecting};

@@ -1,5 +1,8 @@
 //! Which route of a site a request belongs to: the first that matches.
 
+#[cfg(feature = "fuzz")]
+mod fuzz;
+
 use std::collections::HashMap;
 
 use penstock_config::{Condition, ConditionTest, RouteMatcher};
@@ -7,6 +10,9 @@ use penstock_http::{Method, Request};
 
 use crate::site::prefix_tree::PrefixTree;
 use crate::site::signed_urls::climbs;
+
+#[cfg(feature = "fuzz")]
+pub use fuzz::fuzz_routes;
 
 /// The routes of a site, compiled. A request is compared with those only whose path begins or ends as its own does.
 #[derive(Debug, Default)]
