@@ -265,7 +265,18 @@ impl Server {
         line.unwrap_or_else(|said| panic!("no '{fragment}' in:\n{said}"))
     }
 
-    /// The log of the server so far.
+    /// Waits until the server has logged so many lines with these words.
+    ///
+    /// # Panics
+    /// If it has logged more.
+    #[track_caller]
+    pub fn logs(&self, fragment: &str, times: usize) {
+        let count = || self.log().iter().filter(|line| line.contains(fragment)).count();
+        until("the lines of the log", || (count() >= times).then_some(()));
+        assert_eq!(count(), times, "lines with '{fragment}': {:?}", self.log());
+    }
+
+    /// The log of the server so far. A line may come later than what it tells of can be seen.
     pub fn log(&self) -> Vec<String> {
         self.program().said()
     }

@@ -159,8 +159,7 @@ fn a_disk_whose_directory_vanishes_is_left_out_and_serving_goes_on() {
     for number in 0..10 {
         body.assert_range(0..300_000, &Client::plain(&tiered.server).get(&format!("/{number}")).body);
     }
-    let warnings = tiered.server.log().iter().filter(|line| line.contains("out of service")).count();
-    assert_eq!(warnings, 1);
+    tiered.server.logs("out of service", 1);
 }
 
 #[test]

@@ -31,9 +31,8 @@ fn met(begin: &'static str, rest: &'static str, pause: Duration, reason: &str) {
     assert_eq!(operations(&server, "session_find", "ok"), 0.0);
     let peak = server.memory_peak();
     assert!(peak < PEAK, "{begin:?} and {rest:?}: {peak} bytes");
-    let said =
-        server.log().into_iter().filter(|line| line.contains("fleet: the store cannot be used")).count();
-    assert_eq!(said, 1, "of one outage");
+    // Of one outage.
+    server.logs("fleet: the store cannot be used", 1);
 }
 
 #[test]
