@@ -7,14 +7,13 @@ use crate::units::{milliseconds, size, time};
 use crate::yaml::Node;
 
 /// Variables of nginx with one of Penstock.
-const VARIABLES: [(&str, &str); 7] = [
+const VARIABLES: [(&str, &str); 6] = [
     ("remote_addr", "{client}"),
     ("host", "{host}"),
     ("http_host", "{host}"),
     ("uri", "{path}"),
     ("document_uri", "{path}"),
     ("upstream_cache_status", "{cache_status}"),
-    ("request_id", "{request_id}"),
 ];
 
 /// A text with its variables translated; `None` if one has no counterpart. A dollar without a name has none either.
@@ -284,6 +283,7 @@ mod tests {
             ("/new/{rest}", Some("/new/{rest}")),
             ("plain", Some("plain")),
             ("$host:$host", Some("{host}:{host}")),
+            ("$request_id", None),
         ] {
             assert_eq!(variables(text).as_deref(), expected, "{text}");
         }
