@@ -206,7 +206,7 @@ impl ServerConnection {
     /// the stream that were not taken remain, and no others follow. [`finished`](Self::finished) must follow.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode) {
         let Some(state) = self.streams.get_mut(stream.get()) else { return };
-        let is_closed = state.is_sent && state.incoming == Incoming::Ended;
+        let is_closed = state.is_sent() && state.incoming == Incoming::Ended;
         if state.reset.is_some() {
             return;
         }
@@ -223,11 +223,12 @@ impl ServerConnection {
     /// take the reset for a failure of their request.
     pub fn finished(&mut self, stream: StreamId) {
         let Some(state) = self.streams.get(stream.get()) else { return };
-        if state.is_sent && state.reset.is_none() && state.incoming == Incoming::Body && !state.has_content {
+        if state.is_sent() && state.reset.is_none() && state.incoming == Incoming::Body && !state.has_content
+        {
             self.streams.remove(stream.get());
             return self.streams.remember(stream.get(), Closed::Answered);
         }
-        let code = if state.is_sent { ErrorCode::NO_ERROR } else { ErrorCode::INTERNAL_ERROR };
+        let code = if state.is_sent() { ErrorCode::NO_ERROR } else { ErrorCode::INTERNAL_ERROR };
         self.reset(stream, code);
         let Some(state) = self.streams.remove(stream.get()) else { return };
         self.streams.remember(state.id, state.reset.unwrap_or(Closed::Ended));

@@ -73,6 +73,12 @@ pub enum StreamEvent {
         /// Lines of the form `name: value\r\n`.
         lines: Vec<u8>,
     },
+    /// The body of a request ended before its Content-Length, behind the head of the response: the client stops its upload
+    /// because of that head, as curl does for 4xx. The response goes on, and the body counts as broken off.
+    BrokenOff {
+        /// Its stream.
+        stream: StreamId,
+    },
     /// A stream that was delivered ended early: stop its work, then call `finished`. No frame may be sent for it any more.
     Reset {
         /// The stream.

@@ -28,6 +28,17 @@ pub(crate) enum Incoming {
     Ended,
 }
 
+/// What was sent of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Response {
+    /// Nothing, or interim responses.
+    Nothing,
+    /// The head of the final response.
+    Head,
+    /// All of it: END_STREAM.
+    Whole,
+}
+
 /// How a stream was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
@@ -61,8 +72,7 @@ pub(crate) struct StreamState {
     /// Memory of the request's fields.
     pub(crate) held_bytes: u32,
     pub(crate) incoming: Incoming,
-    /// Whether END_STREAM was sent.
-    pub(crate) is_sent: bool,
+    pub(crate) response: Response,
     /// Whether content was sent, or the whole response.
     pub(crate) has_given: bool,
     /// Set if the stream was reset; its work has not ended.
@@ -80,8 +90,13 @@ impl StreamState {
         Priority { urgency, incremental: self.asked.incremental }
     }
 
-    pub(crate) const fn may_send(&self) -> bool {
-        !self.is_sent && self.reset.is_none()
+    /// Whether END_STREAM was sent.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.response == Response::Whole
+    }
+
+    pub(crate) fn may_send(&self) -> bool {
+        !self.is_sent() && self.reset.is_none()
     }
 }
 

@@ -84,6 +84,7 @@ impl Session {
                 self.shared.state.borrow_mut().received(stream, bytes, end);
             }
             StreamEvent::Trailers { stream, .. } => self.shared.state.borrow_mut().received_end(stream),
+            StreamEvent::BrokenOff { stream } => self.shared.state.borrow_mut().received_break_off(stream),
             StreamEvent::Reset { stream, reason, .. } => {
                 shard.stream_reset(reason);
                 self.shared.state.borrow_mut().reset_by_client(stream, &self.shared, now);

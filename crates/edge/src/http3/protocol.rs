@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use penstock_config::limits;
 use penstock_egress::{SendError, Transmission};
 use penstock_http::ResponseHead;
+use penstock_http2::PriorityParameters;
 use penstock_http3::{HeadSent, Readiness, Schedule, ServerConnection, code};
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
@@ -28,15 +29,35 @@ pub(super) struct Http3 {
 /// A request whose work has not ended.
 struct OpenRequest {
     stream: u64,
-    /// Whether `100 Continue` was sent.
-    has_interim: bool,
-    /// Whether the end of the response was sent, or the response was reset.
-    is_ended: bool,
+    response: Response,
     /// Whether content has come that was not read.
     is_readable: bool,
     /// Bytes of content that were read and not used yet.
     held: usize,
+    /// Bytes that are missing from the body, if its length is known.
+    body_left: Option<u64>,
 }
+
+impl OpenRequest {
+    fn is_ended(&self) -> bool {
+        self.response == Response::Ended
+    }
+}
+
+/// What was sent of a response.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Response {
+    Nothing,
+    /// `100 Continue`, or another interim response.
+    Interim,
+    /// The head of the final response.
+    Head,
+    /// The end of the response, or its reset.
+    Ended,
+}
+
+/// A body that is longer or shorter than its Content-Length (RFC 9114 §4.1.2).
+pub(super) struct WrongLength;
 
 /// What one round gives to QUIC.
 pub(super) struct Round<'r> {
@@ -67,11 +88,16 @@ impl Http3 {
         self.requests.get_mut(position)
     }
 
-    /// Adds a request, with the priority that the client asks for.
-    pub(super) fn add(&mut self, stream: u64, urgency: Option<u8>, incremental: bool) {
+    /// Adds a request, with its Content-Length and the priority that the client asks for.
+    pub(super) fn add(
+        &mut self,
+        stream: u64,
+        body_left: Option<u64>,
+        PriorityParameters { urgency, incremental }: PriorityParameters,
+    ) {
         if let Err(position) = self.requests.binary_search_by_key(&stream, |request| request.stream) {
-            let (has_interim, is_ended, is_readable) = (false, false, false);
-            let added = OpenRequest { stream, has_interim, is_ended, is_readable, held: 0 };
+            let added =
+                OpenRequest { stream, response: Response::Nothing, is_readable: false, held: 0, body_left };
             self.requests.insert(position, added);
             self.schedule.add(stream, urgency, incremental);
         }
@@ -84,15 +110,23 @@ impl Http3 {
         }
     }
 
-    /// Reads a piece of content of a request whose reader has used most of what was read before.
-    pub(super) fn read(&mut self) -> Option<(u64, Vec<u8>)> {
+    /// Reads a piece of content of a request whose reader has used most of what was read before. More than the request
+    /// announced is an error of its stream.
+    pub(super) fn read(&mut self) -> Option<(u64, Result<Vec<u8>, WrongLength>)> {
         let Self { connection, requests, .. } = self;
         for request in requests {
             if request.is_readable && request.held < limits::HTTP3_BODY_BYTES {
                 let bytes = connection.borrow_mut().read(request.stream, PIECE_BYTES / 4);
                 if !bytes.is_empty() {
                     request.held += bytes.len();
-                    return Some((request.stream, bytes));
+                    if let Some(left) = &mut request.body_left {
+                        let Some(rest) = left.checked_sub(bytes.len() as u64) else {
+                            request.is_readable = false;
+                            return Some((request.stream, Err(WrongLength)));
+                        };
+                        *left = rest;
+                    }
+                    return Some((request.stream, Ok(bytes)));
                 }
                 request.is_readable = false;
             }
@@ -100,10 +134,28 @@ impl Http3 {
         None
     }
 
+    /// Follows the end of a body. Returns whether all of it has come. A client that stops its upload because of the head of the
+    /// response still gets the rest.
+    ///
+    /// # Errors
+    /// The body is too short, and nothing of its response was sent.
+    pub(super) fn end_body(&mut self, stream: u64) -> Result<bool, WrongLength> {
+        match self.request(stream) {
+            Some(request) if !request.is_ended() && request.body_left.is_some_and(|left| left > 0) => {
+                if request.response == Response::Head {
+                    Ok(false)
+                } else {
+                    Err(WrongLength)
+                }
+            }
+            _ => Ok(true),
+        }
+    }
+
     /// A request whose response the client no longer takes.
     pub(super) fn stopped(&self) -> Option<u64> {
         let mut connection = self.connection.borrow_mut();
-        let mut open = self.requests.iter().filter(|request| !request.is_ended);
+        let mut open = self.requests.iter().filter(|request| !request.is_ended());
         open.find(|request| connection.is_stopped(request.stream)).map(|request| request.stream)
     }
 
@@ -113,9 +165,15 @@ impl Http3 {
         self.schedule.with_content().any(|stream| connection.is_held_back(stream))
     }
 
+    /// Resets a request that is malformed.
+    pub(super) fn refuse(&mut self, stream: u64) {
+        self.connection.get_mut().reset(stream, code::MESSAGE_ERROR);
+        self.end(stream);
+    }
+
     fn end(&mut self, stream: u64) {
         if let Some(request) = self.request(stream) {
-            request.is_ended = true;
+            request.response = Response::Ended;
         }
         self.schedule.set(stream, Readiness::Nothing);
     }
@@ -131,7 +189,7 @@ impl Http3 {
 
     /// Sends a head: the first one of a stream, or one behind an interim response.
     fn send(&mut self, stream: u64, fields: &HeadFields<'_>, end: bool) -> HeadSent {
-        let has_interim = self.request(stream).is_some_and(|request| request.has_interim);
+        let has_interim = self.request(stream).is_some_and(|request| request.response == Response::Interim);
         let connection = self.connection.get_mut();
         if has_interim {
             connection.send_later_head(stream, fields, end)
@@ -169,7 +227,7 @@ impl Multiplexer for Http3 {
     }
 
     fn set_outgoing(&mut self, stream: u64, outgoing: Outgoing) {
-        let is_ended = self.request(stream).is_none_or(|request| request.is_ended);
+        let is_ended = self.request(stream).is_none_or(|request| request.is_ended());
         let readiness = match outgoing {
             _ if is_ended => Readiness::Nothing,
             Outgoing::Nothing => Readiness::Nothing,
@@ -211,7 +269,7 @@ impl Multiplexer for Http3 {
         let fields = fields_of(status.format(interim.status), interim.fields.iter());
         let sent = self.send(stream, &fields, false);
         if let (HeadSent::Yes, Some(request)) = (sent, self.request(stream)) {
-            request.has_interim = true;
+            request.response = Response::Interim;
         }
         self.block_unless(stream, sent == HeadSent::Yes)
     }
@@ -226,6 +284,9 @@ impl Multiplexer for Http3 {
         let (urgency, incremental) = self.schedule.priority(stream);
         let sent = self.send(stream, &fields, head.end);
         self.connection.get_mut().set_priority(stream, urgency, incremental);
+        if let (HeadSent::Yes, Some(request)) = (sent, self.request(stream)) {
+            request.response = Response::Head;
+        }
         if sent == HeadSent::Yes && head.end {
             self.end(stream);
         }
@@ -286,7 +347,7 @@ impl Multiplexer for Http3 {
     }
 
     fn finished(&mut self, stream: u64) {
-        if self.request(stream).is_some_and(|request| !request.is_ended) {
+        if self.request(stream).is_some_and(|request| !request.is_ended()) {
             self.connection.get_mut().reset(stream, code::REQUEST_CANCELLED);
         }
         self.connection.get_mut().finished(stream);

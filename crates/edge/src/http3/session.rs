@@ -16,7 +16,7 @@ use tokio::task::coop::consume_budget;
 use super::endpoint::Admitted;
 use super::handshake::{facts_of, handshake};
 use super::link::Link;
-use super::protocol::{Http3, Round};
+use super::protocol::{Http3, Round, WrongLength};
 use super::request::RequestHead;
 use crate::carrier::{
     ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
@@ -242,7 +242,17 @@ impl Session {
                 return self.follow_request(stream, &fields, end, now, open);
             }
             StreamEvent::Content(stream) => self.shared.state.borrow_mut().protocol.set_readable(stream),
-            StreamEvent::End(stream) => self.shared.state.borrow_mut().received_end(stream),
+            StreamEvent::End(stream) => {
+                let mut state = self.shared.state.borrow_mut();
+                match state.protocol.end_body(stream) {
+                    Ok(true) => state.received_end(stream),
+                    Ok(false) => state.received_break_off(stream),
+                    Err(WrongLength) => {
+                        drop(state);
+                        self.refuse_body(stream);
+                    }
+                }
+            }
             StreamEvent::Reset(stream, _) => self.reset_by_client(stream, now),
             StreamEvent::Priority(stream, value) => {
                 let PriorityParameters { urgency, incremental } = PriorityParameters::parse(&value);
@@ -267,6 +277,10 @@ impl Session {
         let read = penstock_http2::RequestHead::from_fields(fields.iter(), &self.settings.http2);
         let shard = &self.shared.worker.shard;
         let (request, priority) = match read {
+            Ok((head, _)) if end && head.content_length().is_some_and(|length| length > 0) => {
+                shard.http3_stream_reset("content_length");
+                return self.refuse(stream, code::MESSAGE_ERROR);
+            }
             Ok((head, priority)) => {
                 let head = RequestHead(head);
                 (Incoming::Request { head, has_body: !end, early: Early::No }, priority)
@@ -288,7 +302,11 @@ impl Session {
             drop(state);
             return self.refuse(stream, code::REQUEST_REJECTED);
         }
-        state.protocol.add(stream, priority.urgency, priority.incremental);
+        let length = match &request {
+            Incoming::Request { head, .. } => crate::carrier::StreamRequestHead::content_length(head),
+            Incoming::Rejected { .. } => None,
+        };
+        state.protocol.add(stream, length, priority);
         drop(state);
         self.settings = self.shared.worker.settings();
         self.requests += 1;
@@ -312,13 +330,27 @@ impl Session {
 
     /// Gives content of requests to its readers, as far as they have used what came before. Returns whether there was any.
     fn read_bodies(&self) -> bool {
-        let mut state = self.shared.state.borrow_mut();
         let mut has_any = false;
-        while let Some((stream, bytes)) = state.protocol.read() {
-            state.received(stream, bytes, false);
+        loop {
+            let mut state = self.shared.state.borrow_mut();
+            let Some((stream, bytes)) = state.protocol.read() else { return has_any };
             has_any = true;
+            match bytes {
+                Ok(bytes) => state.received(stream, bytes, false),
+                Err(WrongLength) => {
+                    drop(state);
+                    self.refuse_body(stream);
+                }
+            }
         }
-        has_any
+    }
+
+    /// Ends a request whose body has not its Content-Length (RFC 9114 §4.1.2).
+    fn refuse_body(&self, stream: u64) {
+        self.shared.worker.shard.http3_stream_reset("content_length");
+        let mut state = self.shared.state.borrow_mut();
+        state.protocol.refuse(stream);
+        state.reset_by_client(stream, &self.shared, Instant::now());
     }
 
     /// Gives QUIC what streams have to send, and the socket what QUIC has. Returns whether there was anything.

@@ -194,7 +194,7 @@ impl ServerConnection {
                 self.guard.count(Flood::Ignored)
             };
         };
-        let is_closed = state.is_sent && state.incoming == Incoming::Ended;
+        let is_closed = state.is_sent() && state.incoming == Incoming::Ended;
         if state.reset.is_some() || is_closed {
             return self.guard.count(Flood::Ignored);
         }

@@ -6,7 +6,7 @@ use crate::error::{ConnectionError, ErrorCode};
 use crate::event::{StreamEvent, StreamId};
 use crate::flood::Flood;
 use crate::frame::{FrameHeader, flag, kind, protocol, push_number};
-use crate::streams::{Closed, Incoming};
+use crate::streams::{Closed, Incoming, Response};
 
 impl ServerConnection {
     /// Begins a DATA frame: takes its length from both windows, and checks that the stream may have it.
@@ -142,7 +142,7 @@ impl ServerConnection {
         let is_delivered = state.incoming == Incoming::Body;
         state.incoming = Incoming::Ended;
         if state.body_left.is_some_and(|left| left > 0) {
-            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, "content_length");
+            return self.end_short_body(id);
         }
         if is_delivered {
             match self.events.back_mut() {
@@ -154,6 +154,16 @@ impl ServerConnection {
             }
         }
         Ok(())
+    }
+
+    /// The client has ended the body of a request before its Content-Length. That is an error of the stream (RFC 9113
+    /// §8.1.1), unless the response is under way: the reset would cut it off.
+    pub(super) fn end_short_body(&mut self, id: u32) -> Result<(), ConnectionError> {
+        if self.streams.get(id).is_some_and(|state| state.response == Response::Head && state.may_send()) {
+            self.events.push_back(StreamEvent::BrokenOff { stream: StreamId::new(id) });
+            return Ok(());
+        }
+        self.stream_error(id, ErrorCode::PROTOCOL_ERROR, "content_length")
     }
 
     /// The application has taken `bytes` of the stream's request body: the client may send as many again. More than was

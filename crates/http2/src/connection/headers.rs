@@ -12,7 +12,7 @@ use crate::frame::{FrameHeader, PAYLOAD_BYTES_MAX, calm, flag, frame_size, proto
 use crate::limits::Http2Limits;
 use crate::priority::{Priority, PriorityParameters};
 use crate::request_head::{FieldSection, HeadBuilder, HeadFault, RequestHead};
-use crate::streams::{Closed, Incoming, Outgoing, StreamState};
+use crate::streams::{Closed, Incoming, Outgoing, Response, StreamState};
 
 /// CONTINUATION frames of one field block. Clients that fill their frames need two for the largest block that is allowed.
 const CONTINUATIONS_MAX: u32 = 16;
@@ -81,7 +81,7 @@ impl ServerConnection {
                 self.guard.count(Flood::Ignored)?;
                 self.decode_ignored(block)
             }
-            (None, Incoming::Ended) if state.is_sent => Err(closed_stream()),
+            (None, Incoming::Ended) if state.is_sent() => Err(closed_stream()),
             (Some(_), _) | (None, Incoming::Ended) => {
                 self.decode_ignored(block)?;
                 self.stream_error(id, ErrorCode::STREAM_CLOSED, "closed_stream")
@@ -151,13 +151,14 @@ impl ServerConnection {
         if !end {
             return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, "trailers_without_end");
         }
+        let is_delivered = state.incoming == Incoming::Body;
+        state.incoming = Incoming::Ended;
         if state.body_left.is_some_and(|left| left > 0) {
-            return self.stream_error(id, ErrorCode::PROTOCOL_ERROR, "content_length");
+            return self.end_short_body(id);
         }
-        if state.incoming == Incoming::Body {
+        if is_delivered {
             self.events.push_back(StreamEvent::Trailers { stream: StreamId::new(id), lines });
         }
-        state.incoming = Incoming::Ended;
         Ok(())
     }
 
@@ -216,7 +217,7 @@ impl ServerConnection {
             body_left,
             held_bytes,
             incoming,
-            is_sent: false,
+            response: Response::Nothing,
             has_given: false,
             reset: None,
             outgoing: Outgoing::Nothing,

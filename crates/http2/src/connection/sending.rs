@@ -7,7 +7,7 @@ use crate::fields::is_connection_specific;
 use crate::flood::Flood;
 use crate::frame::{FrameHeader, HEADER_BYTES, flag, kind};
 use crate::priority::Priority;
-use crate::streams::{Outgoing, StreamState};
+use crate::streams::{Outgoing, Response, StreamState};
 
 /// Longer names are put into lowercase letters with an allocation.
 const NAME_BYTES_USUAL: usize = 32;
@@ -33,7 +33,7 @@ impl ServerConnection {
         end: bool,
         out: &mut Vec<u8>,
     ) {
-        let Some(start) = self.begin_block(stream, end, out) else { return };
+        let Some(start) = self.begin_block(stream, status >= 200, end, out) else { return };
         self.encode(Some(status), fields, out);
         frame_block(stream.get(), end, start, self.frame_bytes_max(), out);
     }
@@ -48,7 +48,7 @@ impl ServerConnection {
         end: bool,
         out: &mut Vec<u8>,
     ) {
-        let Some(start) = self.begin_block(stream, end, out) else { return };
+        let Some(start) = self.begin_block(stream, status >= 200, end, out) else { return };
         match self.last_head.as_ref().and_then(|last| last.block_of(status, parts)) {
             Some(block) => out.extend_from_slice(block),
             None => {
@@ -67,17 +67,26 @@ impl ServerConnection {
         fields: impl IntoIterator<Item = (&'f [u8], &'f [u8])>,
         out: &mut Vec<u8>,
     ) {
-        let Some(start) = self.begin_block(stream, true, out) else { return };
+        let Some(start) = self.begin_block(stream, false, true, out) else { return };
         self.encode(None, fields, out);
         frame_block(stream.get(), true, start, self.frame_bytes_max(), out);
     }
 
-    /// Begins a field block: takes note of the end of the stream, and leaves space for the header of the frame. Returns where
+    /// Begins a field block: takes note of the head of the final response and of the end of the stream, and leaves space for the header of the frame. Returns where
     /// that is in `out`; `None` if the stream may not send.
-    fn begin_block(&mut self, stream: StreamId, end: bool, out: &mut Vec<u8>) -> Option<usize> {
+    fn begin_block(
+        &mut self,
+        stream: StreamId,
+        is_final_head: bool,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
         let state = self.streams.get_mut(stream.get()).filter(|state| state.may_send())?;
+        if is_final_head {
+            state.response = Response::Head;
+        }
         if end {
-            state.is_sent = true;
+            state.response = Response::Whole;
             state.outgoing = Outgoing::Nothing;
             if !std::mem::replace(&mut state.has_given, true) {
                 self.guard.allow(Flood::Reset, 1);
@@ -152,7 +161,7 @@ impl ServerConnection {
                 self.guard.allow(Flood::Reset, 1);
             }
             if end {
-                state.is_sent = true;
+                state.response = Response::Whole;
                 state.outgoing = Outgoing::Nothing;
             } else if length > 0 && state.send_window.min(self.send_window) <= 0 {
                 self.stalls = self.stalls.saturating_add(1);
@@ -169,7 +178,7 @@ impl ServerConnection {
         self.send_window += length;
         if let Some(state) = self.streams.get_mut(stream.get()) {
             state.send_window += length;
-            state.is_sent = false;
+            state.response = Response::Head;
         }
     }
 

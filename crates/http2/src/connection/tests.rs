@@ -140,6 +140,7 @@ fn describe(event: &StreamEvent) -> String {
             format!("{stream} data {}{}", bytes.len(), if *end { " end" } else { "" })
         }
         StreamEvent::Trailers { stream, lines } => format!("{stream} trailers {}", lines.escape_ascii()),
+        StreamEvent::BrokenOff { stream } => format!("{stream} broken off"),
         StreamEvent::Reset { stream, code, reason } => format!("{stream} reset {} {reason}", code.label()),
         StreamEvent::Refused { stream, code, reason } => {
             format!("{stream} refused {} {reason}", code.label())

@@ -225,7 +225,9 @@ impl Sequence<'_> {
                 known.ended = end;
                 assert!(end || !bytes.is_empty());
             }
-            StreamEvent::Trailers { stream, .. } => self.incoming(stream).ended = true,
+            StreamEvent::Trailers { stream, .. } | StreamEvent::BrokenOff { stream } => {
+                self.incoming(stream).ended = true;
+            }
             StreamEvent::Reset { stream, .. } => {
                 let known = self.streams.get_mut(&stream.get()).expect("a reset stream was delivered");
                 assert!(!std::mem::replace(&mut known.reset, true), "a stream is reset once");

@@ -7,6 +7,7 @@ use penstock_http::{BodyFraming, Rejection, Request, ResponseHead, Status};
 use tokio::time::timeout_at;
 
 use super::handle::{StreamHandle, UploadRest};
+use super::open_stream::BodyEnd;
 use crate::carrier::multiplexer::Multiplexer;
 use crate::clients::{BodyPiece, ClientBody, Upload};
 use crate::settings::Settings;
@@ -100,7 +101,7 @@ impl<M: Multiplexer> ClientBody for StreamBody<'_, M> {
 
     async fn send_continue(&mut self) {
         self.stream.with(|open, _| {
-            if open.short.is_none() && !open.body.is_whole {
+            if open.short.is_none() && open.body.end == BodyEnd::Open {
                 open.interim.push_back(ResponseHead::new(100));
             }
         });
@@ -118,8 +119,12 @@ impl<M: Multiplexer> ClientBody for StreamBody<'_, M> {
         let taken = self.stream.with(|open, _| {
             let piece = open.body.pieces.pop_front();
             let has_more = !open.body.pieces.is_empty();
-            let is_last = open.body.is_whole && !has_more;
-            let is_broken_off = open.short.is_some() && !open.body.is_whole;
+            let is_last = open.body.end == BodyEnd::Whole && !has_more;
+            let is_broken_off = match open.body.end {
+                BodyEnd::Open => open.short.is_some(),
+                BodyEnd::Whole => false,
+                BodyEnd::BrokenOff => true,
+            };
             (piece.unwrap_or_default(), has_more, is_last, is_broken_off)
         });
         let Some((content, has_more, is_last, false)) = taken else { return Err(BROKEN_OFF) };
@@ -136,8 +141,9 @@ impl<M: Multiplexer> ClientBody for StreamBody<'_, M> {
     }
 
     async fn wait_for_more(&mut self, deadline: Instant) -> bool {
-        let came =
-            self.stream.until(|open| (!open.body.pieces.is_empty() || open.body.is_whole).then_some(()));
+        let came = self
+            .stream
+            .until(|open| (!open.body.pieces.is_empty() || open.body.end != BodyEnd::Open).then_some(()));
         matches!(timeout_at(deadline.into(), came).await, Ok(Ok(())))
     }
 

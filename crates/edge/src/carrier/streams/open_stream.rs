@@ -52,24 +52,38 @@ pub(crate) struct OpenStream<M: Multiplexer> {
     waker: Option<Waker>,
 }
 
+/// Whether more comes of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyEnd {
+    /// More may come.
+    Open,
+    /// All has come.
+    Whole,
+    /// The client has stopped before the end, while its response is sent.
+    BrokenOff,
+}
+
 /// What has come of a request's body.
 pub(super) struct ReceivedBody {
     /// What its reader has not taken.
     pub(super) pieces: VecDeque<Vec<u8>>,
-    pub(super) is_whole: bool,
+    pub(super) end: BodyEnd,
     /// Whether the response needs nothing of it.
     is_unused: bool,
 }
 
 impl ReceivedBody {
     fn new(is_whole: bool) -> Self {
-        Self { pieces: VecDeque::new(), is_whole, is_unused: false }
+        let end = if is_whole { BodyEnd::Whole } else { BodyEnd::Open };
+        Self { pieces: VecDeque::new(), end, is_unused: false }
     }
 
     /// Adds what has come, and returns how many bytes of it are not used. Pieces are joined, because the client may send frames of
     /// one byte.
     pub(super) fn add(&mut self, bytes: Vec<u8>, is_last: bool) -> usize {
-        self.is_whole |= is_last;
+        if is_last {
+            self.end = BodyEnd::Whole;
+        }
         if self.is_unused || bytes.is_empty() {
             return bytes.len();
         }

@@ -13,7 +13,7 @@ use penstock_egress::Transmission;
 use penstock_tls::Ja4;
 
 use super::detached::Detached;
-use super::open_stream::OpenStream;
+use super::open_stream::{BodyEnd, OpenStream};
 use crate::carrier::drive::Sent;
 use crate::carrier::multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
 use crate::carrier::record::CarriedBy;
@@ -133,7 +133,15 @@ impl<M: Multiplexer> OpenStreams<M> {
     /// The body of a request has ended.
     pub(crate) fn received_end(&mut self, stream: M::StreamId) {
         if let Some((open, _)) = self.stream(stream) {
-            open.body.is_whole = true;
+            open.body.end = BodyEnd::Whole;
+            open.wake();
+        }
+    }
+
+    /// The client has stopped to send the body of a request, before its end. The response goes on.
+    pub(crate) fn received_break_off(&mut self, stream: M::StreamId) {
+        if let Some((open, _)) = self.stream(stream) {
+            open.body.end = BodyEnd::BrokenOff;
             open.wake();
         }
     }

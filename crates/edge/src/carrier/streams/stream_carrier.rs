@@ -7,7 +7,7 @@ use penstock_egress::{Parts, SendError, Step, Transmission};
 
 use super::body::StreamBody;
 use super::handle::{StreamHandle, UploadRest};
-use super::open_stream::Pause;
+use super::open_stream::{BodyEnd, Pause};
 use crate::carrier::drive::Carrier;
 use crate::carrier::multiplexer::Multiplexer;
 use crate::clients::Upload;
@@ -41,9 +41,14 @@ impl<'s, M: Multiplexer> StreamCarrier<'s, M> {
             done = &mut coming => return done,
             sent = Box::pin(upload.run_beside_response(body)) => sent,
         };
-        self.upload = None;
-        if let Err(why) = sent {
-            self.stream.with(|open, _| open.fail(why));
+        match sent {
+            // Without its sender the request to the origin would end, and the response with it.
+            Err(_) if self.stream.with(|open, _| open.body.end) == Some(BodyEnd::BrokenOff) => {}
+            Err(why) => {
+                self.upload = None;
+                self.stream.with(|open, _| open.fail(why));
+            }
+            Ok(()) => self.upload = None,
         }
         coming.await
     }

@@ -45,6 +45,38 @@ fn a_body_must_have_its_content_length() {
 }
 
 #[test]
+fn a_body_that_is_broken_off_leaves_a_response_under_way_alone() {
+    let of_five = [&POST[..], &[(b"content-length", b"5")]].concat();
+    let mismatch = "1 reset protocol_error content_length";
+    for (status, end, trailers, event) in [
+        (403, false, false, "1 broken off"),
+        (403, false, true, "1 broken off"),
+        (403, true, false, mismatch),
+        (100, false, false, mismatch),
+    ] {
+        let mut client = Client::with_defaults();
+        client.headers(1, 0, &of_five).unwrap();
+        let stream = client.expect_request();
+        client.frame(kind::DATA, 0, 1, b"he").unwrap();
+        client.connection.head(stream, status, [], end, &mut Vec::new());
+        if trailers {
+            client.headers(1, flag::END_STREAM, &[(b"x", b"y")]).unwrap();
+        } else {
+            client.frame(kind::DATA, flag::END_STREAM, 1, b"").unwrap();
+        }
+        assert_eq!(client.events(), ["1 data 2", event]);
+        assert_eq!(client.control().is_empty(), event != mismatch);
+    }
+    // What is too long is no client that stops.
+    let mut client = Client::with_defaults();
+    client.headers(1, 0, &of_five).unwrap();
+    let stream = client.expect_request();
+    client.connection.head(stream, 403, [], false, &mut Vec::new());
+    client.frame(kind::DATA, 0, 1, b"hello!").unwrap();
+    assert_eq!(client.events(), [mismatch]);
+}
+
+#[test]
 fn trailers_end_a_body_and_must_be_valid() {
     for (fields, event) in [
         (&[(&b"checksum"[..], &b"1"[..])][..], "1 trailers checksum: 1\\r\\n"),

@@ -7,6 +7,7 @@ Environment: OPTIONS, a list divided by spaces:
   key_update=BYTES another generation of keys after so many bytes
   stop=BYTES       stops the first stream after so many bytes
   session=FILE     keeps the session ticket in a file, and resumes with the one that is there
+  length=N         Content-Length of each request, whatever its body has
   priority=N:VALUE the Priority field of request N
 Prints for each request a line `STATUS FIELDS-AS-JSON`, and writes the content to the file OUT.N, if OUT is set.
 """
@@ -37,8 +38,9 @@ class Client(QuicConnectionProtocol):
                 (b":authority", options.get("name", "localhost").encode()), (b":path", path.encode())]
         if priority:
             head.append((b"priority", priority.encode()))
-        if body is not None:
-            head.append((b"content-length", str(len(body)).encode()))
+        length = options.get("length", None if body is None else str(len(body)))
+        if length is not None:
+            head.append((b"content-length", length.encode()))
         self.http.send_headers(stream, head, end_stream=body is None)
         if body is not None:
             self.http.send_data(stream, body, end_stream=True)

@@ -69,6 +69,27 @@ fn cached_objects_and_uploads_pass_through() {
 }
 
 #[test]
+fn a_body_that_has_not_its_content_length_is_reset_and_reaches_no_origin_whole() {
+    if !has_client() {
+        return;
+    }
+    let origin = crate::cached::passing::echo();
+    let (_memory, server) = crate::http2::before(&origin, setup());
+    let file = server.directory().join("sent");
+    std::fs::write(&file, "hello").unwrap();
+    let upload = format!("POST /echo {}", file.display());
+    for (length, status) in [("5", "200"), ("4", "none"), ("6", "none")] {
+        let exchange = fetch(&server, &format!("length={length}"), &[&upload]);
+        assert_eq!(exchange.responses[0].status, status, "{length}");
+        let reset = (status == "none").then_some(0x10e);
+        assert_eq!(exchange.responses[0].fields["reset"].as_u64(), reset, "{length}");
+    }
+    let exchange = fetch(&server, "length=5", &["POST /echo"]);
+    assert_eq!(exchange.responses[0].fields["reset"], 0x10e);
+    server.counted("penstock_http3_resets_total", &["cause=\"content_length\""], 3.0);
+}
+
+#[test]
 fn responses_over_tcp_name_the_port_of_http_3() {
     let server = setup().start();
     server.write("small.txt", "hello");
