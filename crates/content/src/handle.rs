@@ -58,7 +58,7 @@ pub async fn handle(
                 Some(response) => {
                     // The response does not depend on the body. One that cannot be read past ends the connection.
                     let _is_read = body.pass_over().await;
-                    Handled { response: *response, site: None, route: None, refusal: None }
+                    Handled { response: *response, site: None, route: None, refusal: None, id: None }
                 }
                 None => {
                     let listener = clients.listener.and_then(|rules| rules.name.as_deref());
@@ -108,7 +108,7 @@ async fn handle_node(
         }
     };
     match answered.await {
-        Ok(response) => Handled { response, site: None, route: None, refusal: None },
+        Ok(response) => Handled { response, site: None, route: None, refusal: None, id: None },
         Err(rejection) => Handled::refused(context, request, Refusal::Body(rejection)),
     }
 }

@@ -28,6 +28,7 @@ use std::rc::Rc;
 use penstock_http::Rejection;
 
 use crate::context::Context;
+use crate::request_id::RequestId;
 use crate::response::{ClientRequest, Exchange, Response};
 use crate::site::Permit;
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
@@ -53,13 +54,15 @@ pub struct Handled {
     pub route: Option<RouteNumber>,
     /// Why the request was refused.
     pub refusal: Option<Refusal>,
+    /// The name of the request, if a rule of its site has used it.
+    pub id: Option<RequestId>,
 }
 
 impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
         let response = Exchange::new(context, client, None).page(refusal.status());
-        Self { response, site: None, route: None, refusal: Some(refusal) }
+        Self { response, site: None, route: None, refusal: Some(refusal), id: None }
     }
 
     /// Whether the connection has to end behind the response, because the end of the request is not known.
@@ -112,8 +115,8 @@ pub(crate) async fn handle_client(
     };
     finish(&exchange, &mut response);
     response.permit = permit;
-    let site = exchange.site;
-    Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal }
+    let (site, id) = (exchange.site, exchange.id.get().copied());
+    Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal, id }
 }
 
 /// What the stages before the source make of a request.

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
+use penstock_content::RequestId;
 use penstock_tls::Ja4;
 use serde::{Serialize, Serializer};
 
@@ -64,6 +65,8 @@ pub struct Record {
     pub request_number: u64,
     /// The number of the stream of HTTP/2 or HTTP/3; `None` on HTTP/1.
     pub stream: Option<u64>,
+    /// The name of the request; `None` if no rule of its site uses it.
+    pub id: Option<RequestId>,
     /// The first host of the site that answered, as configured; `None` if no site did.
     pub site: Option<Text>,
     /// The path of the route that answered, as configured; `None` if no route of the site matched.
@@ -180,6 +183,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<&'static str>,
     outcome: &'static str,
 }
@@ -220,6 +225,7 @@ impl<'a> Line<'a> {
             outlet: record.outlet.label(),
             request_number: record.request_number,
             stream: record.stream,
+            request_id: record.id.map(|id| id.to_string()),
             cache: record.cache,
             outcome: record.short.map_or("complete", ShortReason::label),
         }

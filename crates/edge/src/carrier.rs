@@ -9,7 +9,9 @@ mod upload;
 
 pub(crate) use alternative::{alternative, name_alternative};
 pub(crate) use drive::{Carrier, Sent, drive, send};
-pub(crate) use multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead, StreamRequestHead};
+pub(crate) use multiplexer::{
+    Multiplexer, Outgoing, SERVER, Stalled, StreamCount, StreamHead, StreamRequestHead,
+};
 pub(crate) use record::{Answered, CarriedBy, record, record_refusal};
 pub(crate) use streams::{
     ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,

@@ -177,7 +177,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let started = Instant::now();
     let parsed = came.and_then(|head| parse(connection, head, settings));
     let worker = Rc::clone(&connection.worker);
-    let (mut response, (site, route), early, may_stay, share) = match &parsed {
+    let (mut response, (site, route, id), early, may_stay, share) = match &parsed {
         Ok(request) => {
             let head_bytes = came.map_or(0, <[u8]>::len);
             let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
@@ -196,12 +196,12 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
             drop(body);
             connection.has_read_last_request = is_whole && !request.keep_alive();
-            let Handled { response, site, route, .. } = handled;
-            (response, (site, route), early, is_whole && request.keep_alive(), share)
+            let Handled { response, site, route, id, .. } = handled;
+            (response, (site, route, id), early, is_whole && request.keep_alive(), share)
         }
         Err(rejection) => {
             let page = handle_rejected(&worker.content, *rejection, false);
-            (page, (None, None), false, !rejection.close, None)
+            (page, (None, None, None), false, !rejection.close, None)
         }
     };
     name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
@@ -213,7 +213,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     match &parsed {
         Ok(request) => {
             let answered =
-                Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route };
+                Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route, id };
             record(carrier, request, &answered, (&sent.sent, sent.now), settings);
         }
         Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),

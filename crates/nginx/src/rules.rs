@@ -1,5 +1,6 @@
 //! What a server or location says of responses and of clients: fields, redirects, limits, access.
 
+use crate::origin;
 use crate::parse::Directive;
 use crate::remarks::Remarks;
 use crate::scope::Scope;
@@ -7,13 +8,14 @@ use crate::units::{milliseconds, size, time};
 use crate::yaml::Node;
 
 /// Variables of nginx with one of Penstock.
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 7] = [
     ("remote_addr", "{client}"),
     ("host", "{host}"),
     ("http_host", "{host}"),
     ("uri", "{path}"),
     ("document_uri", "{path}"),
     ("upstream_cache_status", "{cache_status}"),
+    ("request_id", "{request_id}"),
 ];
 
 /// A text with its variables translated; `None` if one has no counterpart. A dollar without a name has none either.
@@ -101,6 +103,12 @@ pub(crate) fn request_fields(scope: &Scope<'_>, settings: &mut Node, remarks: &m
             () if lower == "upgrade" => remarks.add(directive, "WebSocket connections are not passed on"),
             () if is_ours => {}
             () => match variables(value) {
+                Some(value) if value.contains('{') && origin::is_cached(scope) => {
+                    remarks.add(
+                        directive,
+                        "its value differs between requests, and the responses are cached for all",
+                    );
+                }
                 Some(value) => settings.set(&format!("headers.request.set.{name}"), Node::text(value)),
                 None => remarks.add(directive, "its variable has no counterpart"),
             },
@@ -283,7 +291,7 @@ mod tests {
             ("/new/{rest}", Some("/new/{rest}")),
             ("plain", Some("plain")),
             ("$host:$host", Some("{host}:{host}")),
-            ("$request_id", None),
+            ("$request_id", Some("{request_id}")),
         ] {
             assert_eq!(variables(text).as_deref(), expected, "{text}");
         }

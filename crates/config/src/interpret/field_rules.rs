@@ -49,8 +49,7 @@ const OF_REQUESTS: [&str; 12] = [
 ];
 
 /// Fields of responses that tell what the content is, or that the connection writes.
-const OF_RESPONSES: [&str; 6] =
-    ["age", "content-range", "content-type", "date", "server", "strict-transport-security"];
+const OF_RESPONSES: [&str; 5] = ["age", "content-range", "content-type", "date", "strict-transport-security"];
 
 /// Reads the rules of one direction.
 pub(super) fn field_rules(
@@ -180,7 +179,8 @@ fn value(
     direction: Direction,
     reader: &mut Reader<'_>,
 ) -> Result<Result<String, Variable>, Fault> {
-    let variables = "write {host}, {path}, {env.NAME}, in responses also {client} and {cache_status}";
+    let variables =
+        "write {host}, {path}, {client}, {request_id}, {env.NAME}, in responses also {cache_status}";
     if let Some(name) = name.strip_prefix("env.") {
         let found = std::env::var(name).map_err(|_| {
             (format!("needs the environment variable {name}"), "set it where the server is started")
@@ -205,7 +205,7 @@ fn value(
         };
     }
     match (Variable::named(name), direction) {
-        (variable @ (Variable::Host | Variable::Path | Variable::Client), _)
+        (variable @ (Variable::Host | Variable::Path | Variable::Client | Variable::RequestId), _)
         | (variable @ Variable::CacheStatus, Direction::Response) => Ok(Err(variable)),
         _ => Err((format!("has the unknown variable `{name}`"), variables)),
     }

@@ -45,7 +45,7 @@ pub(crate) async fn ask<'o>(
     let mut fetch = fetch.clone();
     site.loop_member.add_to(&mut fetch, wanted.loops);
     let Some(sharing) = &site.sharing else {
-        change_request(&site.request_rules, &mut fetch, None);
+        change_request(&site.request_rules, &mut fetch, |_, _| {});
         return context.origins.fetch(site.origin(), &fetch).await;
     };
     let route = site.route(wanted.target, wanted.first_byte);
@@ -61,7 +61,7 @@ pub(crate) async fn ask<'o>(
         }
     }
     // Nodes apply their own when they ask the origin.
-    change_request(&site.request_rules, &mut fetch, None);
+    change_request(&site.request_rules, &mut fetch, |_, _| {});
     context.origins.fetch(site.origin(), &fetch).await
 }
 

@@ -17,14 +17,14 @@ pub(super) fn change_response(
     for name in rules.remove.iter().chain(rules.set.iter().map(|rule| &rule.name)) {
         fields.remove(|known| known.eq_ignore_ascii_case(name.as_bytes()));
     }
+    let changed = rules.set.iter().chain(&rules.add).map(|rule| &rule.name);
+    if rules.remove.iter().chain(changed).any(|name| name.eq_ignore_ascii_case("Server")) {
+        fields.decide_server();
+    }
     for FieldRule { name, value } in rules.set.iter().chain(&rules.add) {
         let text = value.filled(|variable, out| match variable {
             Variable::CacheStatus => out.push_str(cache_status.map_or("none", CacheStatus::label)),
-            Variable::Client => out.push_str(&exchange.client.address.ip().to_canonical().to_string()),
-            Variable::Host => out.push_str(exchange.client.head.host()),
-            // As the client sent it, without the rewrite of its route.
-            Variable::Path => out.push_str(exchange.client.head.raw_path()),
-            Variable::Capture(_) | Variable::Query | Variable::RequestId => {}
+            other => exchange.write_variable(other, out),
         });
         fields.parsed_field(name.as_bytes(), [text.as_bytes(), b""]);
     }

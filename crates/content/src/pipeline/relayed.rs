@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use penstock_config::template::Variable;
 use penstock_http::caching::is_of_connection;
 use penstock_http::{HttpVersion, ResponseHead, Status};
 use penstock_origin::http::{Fetch, OriginError};
@@ -64,8 +65,11 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
     http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
     name_client(&mut fetch, site.forwarded, request.authority(), client.address.ip(), client.secure);
     if !http.request_rules.is_empty() {
-        let address = client.address.ip().to_canonical().to_string();
-        change_request(&http.request_rules, &mut fetch, Some((request, &address)));
+        change_request(&http.request_rules, &mut fetch, |variable, out| match variable {
+            // The one that the origin is asked for.
+            Variable::Path => out.push_str(request.raw_path()),
+            other => exchange.write_variable(other, out),
+        });
     }
     Some(fetch)
 }

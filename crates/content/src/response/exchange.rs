@@ -1,14 +1,17 @@
 //! One request while it is answered, and the small responses that need no representation.
 
 use std::cell::OnceCell;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use penstock_config::template::Variable;
 use penstock_egress::Part;
 use penstock_http::{Fields, HttpVersion, Method, Request, Status};
 use penstock_origin::http::{InterimHead, InterimHeads};
 
 use crate::context::Context;
+use crate::request_id::RequestId;
 use crate::requester::Requester;
 use crate::response::Response;
 use crate::site_table::Site;
@@ -39,12 +42,30 @@ pub(crate) struct Exchange<'e> {
     pub(crate) site: Option<&'e Site>,
     /// Interim responses for the client; made with the first request to an origin.
     interim: OnceCell<InterimHeads>,
+    /// The name of the request; made with its first use.
+    pub(crate) id: OnceCell<RequestId>,
 }
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
         let requester = Requester::Client(client.address.ip());
-        Self { context, request: client.head, client, requester, site, interim: OnceCell::new() }
+        let (interim, id) = (OnceCell::new(), OnceCell::new());
+        Self { context, request: client.head, client, requester, site, interim, id }
+    }
+
+    /// Appends the value that a variable has for this request. The path is the one that the client asks for.
+    pub(crate) fn write_variable(&self, variable: &Variable, out: &mut String) {
+        match variable {
+            Variable::Client => {
+                let _infallible = write!(out, "{}", self.client.address.ip().to_canonical());
+            }
+            Variable::Host => out.push_str(self.client.head.host()),
+            Variable::Path => out.push_str(self.client.head.raw_path()),
+            Variable::RequestId => {
+                let _infallible = write!(out, "{}", self.id.get_or_init(RequestId::new));
+            }
+            Variable::Capture(_) | Variable::Query | Variable::CacheStatus => {}
+        }
     }
 
     /// Where interim responses to this request go; `None` if it is of another node, or in HTTP/1.0, which has none.

@@ -32,6 +32,7 @@ fn record(target: &[u8]) -> Record {
         outlet: OutletKind::UserSpace,
         request_number: 3,
         stream: None,
+        id: None,
         site: Some(Text::cut(b"video.example", 64)),
         route: Some(Text::cut(b"/live/*", 64)),
         cache: Some("hit"),

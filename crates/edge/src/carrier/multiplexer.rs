@@ -19,6 +19,16 @@ pub(crate) struct StreamHead {
     pub(crate) end: bool,
 }
 
+/// The value of Server, unless a rule of the site says something else.
+pub(crate) const SERVER: &str = "penstock";
+
+impl StreamHead {
+    /// The value of Server that the protocol adds, empty if it adds none.
+    pub(crate) fn server(&self) -> &'static [u8] {
+        if self.response.fields.decides_server() { b"" } else { SERVER.as_bytes() }
+    }
+}
+
 /// The head of a request that passed every check of its protocol (RFC 9113 §8.3, RFC 9114 §4.3).
 pub(crate) trait StreamRequestHead {
     /// The head, with a body that is delimited as `body` says.

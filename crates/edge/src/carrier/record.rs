@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
-use penstock_content::{RouteNumber, SiteNumber};
+use penstock_content::{RequestId, RouteNumber, SiteNumber};
 use penstock_http::{HttpVersion, Request};
 use penstock_tls::Ja4;
 
@@ -27,6 +27,8 @@ pub(crate) struct Answered {
     pub(crate) site: Option<SiteNumber>,
     /// The route of the site.
     pub(crate) route: Option<RouteNumber>,
+    /// The name of the request, if it has one.
+    pub(crate) id: Option<RequestId>,
 }
 
 /// The connection, and the stream if it has several, that carried a response.
@@ -89,7 +91,7 @@ impl Recording {
         answered: &Answered,
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, site, route } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site, route, id } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
         let log = settings.access_log.as_ref().map(|_| {
             Box::new(Record {
@@ -106,6 +108,7 @@ impl Recording {
                     HttpVersion::Http3 => "h3",
                 },
                 early_data: early,
+                id,
                 cache,
                 site: site.map(|number| text(settings.sites.name(number))),
                 route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
@@ -178,6 +181,7 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         outlet: carrier.outlet,
         request_number: carrier.request_number,
         stream: carrier.stream,
+        id: None,
         cache: None,
         site: None,
         route: None,

@@ -5,6 +5,7 @@ use std::time::Instant;
 use penstock_content::ContentLength;
 use penstock_http::{HttpVersion, ResponseHead, Status};
 
+use crate::carrier::SERVER;
 use crate::worker::Worker;
 
 /// How the end of a response's content is told.
@@ -38,14 +39,16 @@ pub(super) fn head_of(
     version: HttpVersion,
     (framing, keep_alive): (ContentFraming, bool),
 ) -> Vec<u8> {
-    let has_date = head.fields.has_date();
+    let (has_date, decides_server) = (head.fields.has_date(), head.fields.decides_server());
     head.into_http1(|own| {
         if !has_date {
             worker.date.with_date(Instant::now(), |date| {
                 own.text("Date", |out| out.extend_from_slice(date.as_bytes()));
             });
         }
-        own.fixed("Server", "penstock");
+        if !decides_server {
+            own.fixed("Server", SERVER);
+        }
         match (version, keep_alive) {
             (HttpVersion::Http10, true) => {
                 own.fixed("Connection", "keep-alive");

@@ -108,11 +108,17 @@ impl Multiplexer for Http2 {
         let mut digits = itoa::Buffer::new();
         let length = head.length.map_or("", |length| digits.format(length));
         let ResponseHead { status, fields } = &head.response;
-        let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length.as_bytes())];
+        let server = head.server();
+        let own = [(&b"date"[..], date), (b"server", server), (b"content-length", length.as_bytes())];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-        let parts = [date, length.as_bytes(), fields.as_bytes()];
         self.block.clear();
-        self.connection.head_of(stream, (*status, &parts), own.chain(fields), head.end, &mut self.block);
+        if server.is_empty() {
+            // The parts do not tell such a head from others.
+            self.connection.head(stream, *status, own.chain(fields), head.end, &mut self.block);
+        } else {
+            let parts = [date, length.as_bytes(), fields.as_bytes()];
+            self.connection.head_of(stream, (*status, &parts), own.chain(fields), head.end, &mut self.block);
+        }
         batch.put(&self.block);
         true
     }

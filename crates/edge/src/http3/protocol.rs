@@ -278,7 +278,7 @@ impl Multiplexer for Http3 {
         let (mut status, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
         let ResponseHead { status: code, fields: of_response } = &head.response;
         let length = head.length.map_or("", |bytes| length.format(bytes)).as_bytes();
-        let own = [(&b"date"[..], date), (b"server", b"penstock"), (b"content-length", length)];
+        let own = [(&b"date"[..], date), (b"server", head.server()), (b"content-length", length)];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
         let fields = fields_of(status.format(*code), own.chain(of_response));
         let (urgency, incremental) = self.schedule.priority(stream);

@@ -26,18 +26,20 @@ pub struct Fields {
     bytes: Vec<u8>,
     /// Whether one of them is Date.
     has_date: bool,
+    /// Whether they say themselves what Server is, or that there is none.
+    decides_server: bool,
 }
 
 impl Fields {
     /// No fields, with space for those of a usual response.
     pub fn new() -> Self {
-        Self { bytes: Vec::with_capacity(HEAD_BYTES), has_date: false }
+        Self { bytes: Vec::with_capacity(HEAD_BYTES), ..Self::default() }
     }
 
     /// Reads lines as [`to_lines`](Self::to_lines) writes them. `None` if they are not that, or if a name or value could not be
     /// sent (RFC 9110 §5.1, §5.5).
     pub fn from_lines(mut lines: &[u8]) -> Option<Self> {
-        let mut fields = Self { bytes: Vec::with_capacity(lines.len()), has_date: false };
+        let mut fields = Self { bytes: Vec::with_capacity(lines.len()), ..Self::default() };
         while !lines.is_empty() {
             let (line, rest) = lines.split_at_checked(memchr::memchr(b'\n', lines)? + 1)?;
             let (name, value) = line.split_at_checked(memchr::memchr(b':', line)?)?;
@@ -88,6 +90,16 @@ impl Fields {
         self.has_date
     }
 
+    /// Has the carrier add no Server of its own: these fields have one, or there is to be none.
+    pub fn decide_server(&mut self) {
+        self.decides_server = true;
+    }
+
+    /// Whether the carrier adds no Server of its own.
+    pub fn decides_server(&self) -> bool {
+        self.decides_server
+    }
+
     /// Gives back memory that is not used.
     pub fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
@@ -111,6 +123,7 @@ impl Fields {
     pub fn extend(&mut self, fields: &Self) -> &mut Self {
         self.bytes.extend_from_slice(&fields.bytes);
         self.has_date |= fields.has_date;
+        self.decides_server |= fields.decides_server;
         self
     }
 
@@ -232,7 +245,7 @@ impl Fields {
 
     /// Continues a block of memory.
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
-        Self { bytes, has_date: false }
+        Self { bytes, has_date: false, decides_server: false }
     }
 }
 
@@ -281,7 +294,7 @@ impl<'f> IntoIterator for &'f Fields {
 
 impl Default for &Fields {
     fn default() -> Self {
-        static NONE: Fields = Fields { bytes: Vec::new(), has_date: false };
+        static NONE: Fields = Fields { bytes: Vec::new(), has_date: false, decides_server: false };
         &NONE
     }
 }

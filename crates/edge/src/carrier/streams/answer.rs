@@ -156,11 +156,11 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     if handled.refusal.is_some() {
         stream.drop_body();
     }
-    let Handled { mut response, site, route, .. } = handled;
+    let Handled { mut response, site, route, id, .. } = handled;
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
     let cache = response.cache_status.map(CacheStatus::label);
     let answered =
-        Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route };
+        Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route, id };
     if share.is_none()
         && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)

@@ -93,6 +93,52 @@ fn curl_sees_the_fields_that_rules_set_and_the_origin_its_secret() {
 }
 
 #[test]
+fn the_field_server_is_what_the_rules_of_a_route_say() {
+    let routes = "- origin: {directory: root}\n  headers: {cors: \"*\"}\n  routes:\n  \
+         - {path: /none, headers: {response: {remove: [server]}}}\n  \
+         - {path: /other, headers: {response: {set: {Server: edge}}}}";
+    let server = Setup::new().sites(routes).start();
+    for name in ["none", "other", "a", "b"] {
+        server.write(name, "text");
+    }
+    let urls: Vec<String> =
+        ["a", "none", "b", "other", "none"].map(|name| server.url(&format!("/{name}"))).into();
+    for http in ["--http1.1", "--http2"] {
+        // On one connection, which remembers heads.
+        let arguments =
+            [&[http, "-w", "%header{server}|"][..], &urls[1..].iter().map(|url| &**url).collect::<Vec<_>>()]
+                .concat();
+        let text = curl(&server, "%header{server}|", &arguments, &urls[0]).replace("text", "");
+        assert_eq!(text, "|penstock|edge||penstock|", "{http}");
+    }
+}
+
+#[test]
+fn the_name_of_a_request_is_the_same_for_client_origin_and_log() {
+    let origin = Origin::start(|head, _, stream| {
+        let name = field(head, "x-request-id").unwrap_or("none");
+        answer(stream, "200 OK", "", name.as_bytes())
+    });
+    let sites = format!(
+        "- origin: {{http: [\"{}\"], cache: off}}\n  headers:\n    \
+         response: {{set: {{X-Request-ID: \"{{request_id}}\"}}}}\n    \
+         request: {{set: {{X-Request-ID: \"{{request_id}}\"}}}}",
+        origin.url()
+    );
+    let server = Setup::new().sites(&sites).start();
+    let mut names = Vec::new();
+    for (http, path) in [("--http1.1", "/a"), ("--http2", "/b")] {
+        let arguments = [http, "-H", "X-Request-ID: mine"];
+        let text = curl(&server, " %header{x-request-id}", &arguments, &server.url(path));
+        let (at_origin, at_client) = text.split_once(' ').unwrap();
+        assert_eq!((at_origin, at_client.len()), (at_client, 32), "{http}");
+        assert_eq!(server.logged(path)["request_id"], at_client, "{http}");
+        names.push(at_client.to_owned());
+    }
+    assert_ne!(names[0], names[1]);
+}
+
+#[test]
 fn curl_gets_the_page_of_the_maintenance_while_its_file_exists() {
     let directory = memory_directory();
     let (file, page) = (directory.path().join("maintenance"), directory.path().join("down.html"));
