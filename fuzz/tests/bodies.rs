@@ -107,6 +107,7 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "keyless" => penstock_keys::fuzz_keyless,
         "srv_answer" => penstock_cluster::fuzz_srv_answer,
         "ticket_keys" => penstock_tls::fuzz_ticket_keys,
+        "tokens" => penstock_content::fuzz_tokens,
         "url" => penstock_http::fuzz_url,
         other => panic!("fuzz/ has a target `{other}`, whose body this test does not know"),
     }

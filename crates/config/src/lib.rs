@@ -28,6 +28,7 @@ pub mod signing;
 mod sources;
 mod syntax;
 pub mod template;
+mod token_keys;
 mod units;
 mod users;
 mod variables;
@@ -44,7 +45,7 @@ pub use model::{
     CertificateDirectory, CertificateName, ClientKind, Cluster, ClusterNode, ClusterSource, ClusterTls,
     Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountryRules, DiskTier,
     DotFiles, EarlyData, EarlyRequests, ErrorPage, FieldRule, FieldRules, FixedResponse, Fleet, Headers,
-    Health, HostPattern, Hsts, HttpOrigin, HttpsPort, KernelTls, KeyserverAccess, KeyserverClient,
+    Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess, KeyserverClient,
     KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Redirect,
     Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteLimits,
     SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
@@ -54,6 +55,7 @@ pub use networks::NetworkSet;
 pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use sources::{read_file, read_files};
+pub use token_keys::{TokenAlgorithm, TokenKey, TokenKeyKind, TokenKeys};
 pub use units::time;
 pub use users::User;
 pub use variables::Environment;

@@ -24,7 +24,7 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::access::{
-    Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, Referers,
+    Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Referers,
     RequestRate, SiteLimits,
 };
 pub use self::cache::{Cache, DiskTier, MemoryTier};

@@ -10,7 +10,7 @@ mod route;
 
 use serde_saphyr::Spanned;
 
-pub(crate) use self::access::{Access, BasicAccess, CountryAccess, RequestRate, SiteLimits};
+pub(crate) use self::access::{Access, BasicAccess, CountryAccess, JwtAccess, RequestRate, SiteLimits};
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};

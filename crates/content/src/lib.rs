@@ -82,11 +82,11 @@ pub use response::ClientRequest;
 pub use response::{Body, ChunkSource, ContentLength, Response};
 pub use site::HttpSite;
 pub use site::KnownKeys;
-#[cfg(feature = "fuzz")]
-#[doc(hidden)]
-pub use site::fuzz_routes;
 pub use site::signed_urls;
 pub use site::{AccessRefusal, LimitReached, Permit};
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use site::{fuzz_routes, fuzz_tokens};
 pub use site_table::{ListenerRules, RouteNumber, Site, SiteNumber, SiteOrigin, SiteTable};
 pub use store::Store;
 pub use store::StoreError;

@@ -19,6 +19,8 @@ mod successors;
 mod variants;
 
 pub use access::AccessRefusal;
+#[cfg(feature = "fuzz")]
+pub use access::fuzz_tokens;
 pub(crate) use access::{Access, VerifiedPasswords};
 pub(crate) use cache_request::{CacheRequest, OwnWords, RequestFields, split_target};
 pub(crate) use cors::Cors;

@@ -1,5 +1,7 @@
 //! Who may use a site.
 
+use std::time::Duration;
+
 use serde_saphyr::Spanned;
 
 use super::pem::warn_of_open_file;
@@ -7,10 +9,11 @@ use super::reader::Reader;
 use crate::accounts::Accounts;
 use crate::countries::{Countries, CountryCode};
 use crate::limits;
-use crate::model::{Access, AddressList, BasicAccess, CertificateName, CountryRules, Referers};
+use crate::model::{Access, AddressList, BasicAccess, CertificateName, CountryRules, JwtAccess, Referers};
 use crate::networks::{NetworkRange, NetworkSet};
 use crate::raw;
-use crate::section::{Texts, position};
+use crate::section::{Text, Texts, position};
+use crate::token_keys::TokenKeys;
 
 pub(super) fn access(raw: Option<&Spanned<raw::Access>>, reader: &mut Reader<'_>) -> Access {
     let Some(section) = raw else { return Access::default() };
@@ -32,6 +35,52 @@ pub(super) fn access(raw: Option<&Spanned<raw::Access>>, reader: &mut Reader<'_>
         referers: raw.referers.as_ref().map(|list| referers(list, reader)),
         certificates: raw.certificates.as_ref().map(|list| certificates(list, reader)),
         basic: raw.basic.as_ref().and_then(|section| basic(section, reader)),
+        jwt: raw.jwt.as_ref().and_then(|section| {
+            if raw.basic.is_some() {
+                reader.fault(
+                    position(section),
+                    "jwt: basic reads the field Authorization as well",
+                    "write one of them; a route may have the other",
+                );
+            }
+            jwt(section, reader)
+        }),
+    }
+}
+
+fn jwt(section: &Spanned<raw::JwtAccess>, reader: &mut Reader<'_>) -> Option<JwtAccess> {
+    let raw = &section.value;
+    let leeway = reader.time(
+        "leeway",
+        raw.leeway.as_ref(),
+        &(Duration::ZERO..=limits::TOKEN_LEEWAY_MAX),
+        limits::TOKEN_LEEWAY_DEFAULT,
+    );
+    let Some(text) = &raw.keys else {
+        reader.fault(position(section), "jwt: it has no keys", "add keys: keys.json");
+        return None;
+    };
+    let file = reader.path(text);
+    let value = |text: &Text| text.value.clone();
+    match TokenKeys::read(&file) {
+        Ok(keys) => {
+            if keys.has_secret() {
+                warn_of_open_file("keys", &file, text, reader);
+            }
+            Some(JwtAccess {
+                file,
+                keys,
+                issuer: raw.issuer.as_ref().map(value),
+                audience: raw.audience.as_ref().map(value),
+                cookie: raw.cookie.as_ref().map(value),
+                leeway,
+            })
+        }
+        Err(why) => {
+            let what = format!("keys: {} {why}", file.display());
+            reader.fault(position(text), what, "write a JWKS (RFC 7517), or a public key in PEM");
+            None
+        }
     }
 }
 

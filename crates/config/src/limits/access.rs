@@ -1,5 +1,7 @@
 //! Bounds of the rules that say who may use a site, and how much.
 
+use std::time::Duration;
+
 use super::MIB;
 
 /// Bytes of a file of networks.
@@ -34,6 +36,24 @@ pub const ACCOUNT_FILE_BYTES: u64 = MIB;
 
 /// Names in a file of names and passwords.
 pub const ACCOUNTS: usize = 10_000;
+
+/// Bytes of a file of keys for tokens.
+pub const TOKEN_KEY_FILE_BYTES: u64 = 64 * 1024;
+
+/// Keys in such a file.
+pub const TOKEN_KEYS: usize = 64;
+
+/// Keys that one token is verified with at most: a signature costs up to 0.1 ms, and any client can send one.
+pub const TOKEN_KEYS_TRIED: usize = 2;
+
+/// Bytes of a token (RFC 7519).
+pub const TOKEN_BYTES: usize = 8192;
+
+/// How far the clocks of issuer and server may differ.
+pub const TOKEN_LEEWAY_DEFAULT: Duration = Duration::from_secs(30);
+
+/// The most that they may be said to differ.
+pub const TOKEN_LEEWAY_MAX: Duration = Duration::from_secs(600);
 
 /// The most that `bcrypt` may cost: 2^14 rounds take a second.
 pub const BCRYPT_COST_MAX: u32 = 14;

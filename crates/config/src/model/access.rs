@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::accounts::Accounts;
 use crate::countries::{Countries, CountryCode};
 use crate::networks::NetworkSet;
+use crate::token_keys::TokenKeys;
 
 /// Who may use a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Access {
     pub certificates: Option<Vec<CertificateName>>,
     /// The users that may; `None` is all.
     pub basic: Option<BasicAccess>,
+    /// The tokens that may; `None` is all.
+    pub jwt: Option<JwtAccess>,
 }
 
 /// Networks of the configuration, and of files that are followed.
@@ -74,6 +77,23 @@ pub struct Referers {
     pub hosts: Vec<String>,
     /// Domains below which all hosts may, in lower case, with a dot in front.
     pub under: Vec<String>,
+}
+
+/// JSON Web Tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JwtAccess {
+    /// The file of the keys.
+    pub file: PathBuf,
+    /// What it had when the configuration was read.
+    pub keys: TokenKeys,
+    /// The claim `iss`; `None` is any.
+    pub issuer: Option<String>,
+    /// The claim `aud`, or one of its list; `None` is any.
+    pub audience: Option<String>,
+    /// A cookie that may have the token.
+    pub cookie: Option<String>,
+    /// How far clocks may differ.
+    pub leeway: Duration,
 }
 
 /// Names and passwords.

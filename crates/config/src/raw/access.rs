@@ -19,6 +19,24 @@ section! {
         certificates: Texts, "list of names", "all clients";
         /// Names and passwords (RFC 7617).
         basic: Spanned<BasicAccess>, "section", "off";
+        /// JSON Web Tokens (RFC 7519).
+        jwt: Spanned<JwtAccess>, "section", "off";
+    }
+}
+
+section! {
+    /// JSON Web Tokens that clients of a site show; see [access.md](access.md#json-web-tokens).
+    JwtAccess {
+        /// The keys: a JWKS (RFC 7517), or a public key in PEM. Followed.
+        keys: Text, "file", "required";
+        /// What the claim `iss` has to be.
+        issuer: Text, "text", "any issuer";
+        /// What the claim `aud` has to be or to list.
+        audience: Text, "text", "any audience";
+        /// A cookie that may have the token, if the field Authorization has none.
+        cookie: Text, "name", "no cookie";
+        /// How far the clocks of issuer and server may differ.
+        leeway: Text, "time", "30s";
     }
 }
 

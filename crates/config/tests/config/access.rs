@@ -80,6 +80,11 @@ fn faults_of_access_and_limits_are_reported() {
             "file: DIR/plain.users has in line 1 a hash that is neither bcrypt (htpasswd -B) nor argon2; write a file that \
              htpasswd -B or argon2 made",
         ),
+        ("access: {jwt: {}}", "jwt: it has no keys; add keys: keys.json"),
+        (
+            "access: {jwt: {keys: plain.users}}",
+            "keys: DIR/plain.users has neither a JWKS nor a public key in PEM; write a JWKS (RFC 7517), or a public key in PEM",
+        ),
         ("limits: {client: user}", "client: `user` is unknown; write address or network"),
         (
             "limits: {requests: 50}",
@@ -90,6 +95,34 @@ fn faults_of_access_and_limits_are_reported() {
     ] {
         assert_eq!(fixture.faults(&site(lines)), [format!("edge.yaml:4: {fault}")], "{lines}");
     }
+}
+
+#[test]
+fn a_file_of_secrets_is_private_and_a_site_has_passwords_or_tokens() {
+    let fixture = Fixture::new();
+    let keys = fixture.path().join("keys.json");
+    let secret = "A".repeat(43);
+    fs::write(&keys, format!("{{\"keys\": [{{\"kty\": \"oct\", \"k\": \"{secret}\"}}]}}")).unwrap();
+    fs::set_permissions(&keys, Permissions::from_mode(0o644)).unwrap();
+    let config = fixture.read(&site("access: {jwt: {keys: keys.json}}")).unwrap();
+    assert_eq!(
+        fixture.shown(&config.warnings),
+        ["edge.yaml:4: keys: DIR/keys.json may be read by every user of this machine; run chmod 600 on it"]
+    );
+    let jwt = config.sites[0].settings.access.jwt.as_ref().unwrap();
+    assert_eq!((jwt.leeway.as_secs(), &jwt.issuer, &jwt.cookie), (30, &None, &None));
+    assert!(!format!("{config:?}").contains("0, 0, 0"), "secrets stay out of texts");
+    assert_eq!(
+        fixture.faults(&site("access: {jwt: {keys: keys.json, leeway: 1h}}")),
+        ["edge.yaml:4: leeway: 1h is out of range; write a time from 0 to 10m"]
+    );
+    fs::write(fixture.path().join("users"), format!("anna:{HASH}\n")).unwrap();
+    assert_eq!(
+        fixture.faults(&site("access: {jwt: {keys: keys.json}, basic: {file: users}}")),
+        [
+            "edge.yaml:4: jwt: basic reads the field Authorization as well; write one of them; a route may have the other"
+        ]
+    );
 }
 
 #[test]

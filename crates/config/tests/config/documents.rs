@@ -88,6 +88,7 @@ fn with_key(section: &str, line: &str) -> String {
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"
         ),
         "sites.cache.query" => with_key("sites.cache", &format!("query: {{{line}}}")),
+        "sites.access.jwt" => with_key("sites", &format!("access: {{jwt: {{keys: jwks.json, {line}}}}}")),
         "sites.limits" => with_key("sites", &format!("limits: {{{line}}}")),
         "sites.signed_urls" => {
             with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))

@@ -38,6 +38,8 @@ impl Fixture {
         fs::write(at("broken.crl"), "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
         fs::write(at("broken.crt"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
             .unwrap();
+        let key = r#"{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+        fs::write(at("jwks.json"), format!("{{\"keys\": [{key}]}}")).unwrap();
         fs::File::create(at("huge.pem")).unwrap().set_len(1 << 30).unwrap();
         Self { directory }
     }

@@ -277,7 +277,8 @@ request: {set: {X-Key: \"{file.s3.key}\", X-Home: \"{env.CARGO_PKG_NAME}\"}}}",
 fn wrong_changes_of_fields_are_told_with_their_line() {
     let fixture = Fixture::new();
     let connection = "belongs to one connection or to the framing of the content; remove it";
-    let variables = "write {host}, {path}, {env.NAME}, in responses also {client} and {cache_status}";
+    let variables =
+        "write {host}, {path}, {client}, {request_id}, {env.NAME}, in responses also {cache_status}";
     for (lines, fault) in [
         ("{response: {set: {Content-Length: 1}}}", &*format!("headers: `Content-Length` {connection}")),
         ("{request: {remove: [connection]}}", &*format!("headers: `connection` {connection}")),

@@ -54,7 +54,9 @@ impl Refusal {
                 | AccessRefusal::Certificate
                 | AccessRefusal::Referer,
             ) => Status::Forbidden,
-            Self::Access(AccessRefusal::Credentials) => Status::Unauthorized,
+            Self::Access(
+                AccessRefusal::Credentials | AccessRefusal::TokenMissing | AccessRefusal::TokenInvalid,
+            ) => Status::Unauthorized,
             Self::Maintenance | Self::Access(AccessRefusal::Busy) => Status::ServiceUnavailable,
             Self::Limit(_) => Status::TooManyRequests,
             Self::AmbiguousPath => Status::NotFound,

@@ -1,6 +1,7 @@
 //! Who may use a site: by address, by the page that refers to it, and by name and password.
 
 mod passwords;
+mod tokens;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use penstock_origin::io_threads::IoThreads;
 use super::followed::Followed;
 pub(crate) use passwords::Passwords;
 pub(crate) use passwords::VerifiedPasswords;
+pub(crate) use tokens::Tokens;
+#[cfg(feature = "fuzz")]
+pub use tokens::fuzz_tokens;
 
 /// Who may use a site.
 #[derive(Debug)]
@@ -24,6 +28,7 @@ pub(crate) struct Access {
     referers: Option<Referers>,
     certificates: Option<Vec<CertificateName>>,
     pub(crate) passwords: Option<Passwords>,
+    pub(crate) tokens: Option<Tokens>,
 }
 
 /// Why a request is refused.
@@ -39,6 +44,10 @@ pub enum AccessRefusal {
     Certificate,
     /// There is no name with its password, or not the right ones.
     Credentials,
+    /// There is no token.
+    TokenMissing,
+    /// No token that was shown is right.
+    TokenInvalid,
     /// Too many passwords wait to be verified.
     Busy,
 }
@@ -52,6 +61,8 @@ impl AccessRefusal {
             Self::Referer => "referer_denied",
             Self::Certificate => "certificate_denied",
             Self::Credentials => "unauthorized",
+            Self::TokenMissing => "token_missing",
+            Self::TokenInvalid => "token_invalid",
             Self::Busy => "passwords_busy",
         }
     }
@@ -74,6 +85,7 @@ impl Access {
             referers: raw.referers.clone(),
             certificates: raw.certificates.clone(),
             passwords: raw.basic.as_ref().map(|basic| Passwords::new(basic, verified, now)),
+            tokens: raw.jwt.as_ref().map(|jwt| Tokens::new(jwt, verified, now)),
         })
     }
 
@@ -191,6 +203,7 @@ mod tests {
                 CertificateName::Ending(".edge.example".to_owned()),
             ]),
             passwords: None,
+            tokens: None,
         };
         for fine in [
             "https://player.example/watch?x=1",

@@ -1,4 +1,4 @@
-//! Whether a client may use a site now: its address, the page that refers to it, the limits of the site, its password. A site
+//! Whether a client may use a site now: its address, the page that refers to it, the limits of the site, its password or token. A site
 //! without such rules costs two comparisons.
 
 use penstock_http::Method;
@@ -27,13 +27,20 @@ pub(in crate::pipeline) async fn guard(
     if let Some(limits) = &site.limits {
         *permit = limits.admit(client.address.ip(), context.now()).map_err(Refusal::Limit)?;
     }
-    let passwords = site.access.as_ref().and_then(|access| access.passwords.as_ref());
-    // A CORS preflight carries no password.
-    if let Some(passwords) = passwords.filter(|_| client.head.method() != Method::Options) {
+    // A CORS preflight carries no password and no token.
+    let Some(access) = site.access.as_ref().filter(|_| client.head.method() != Method::Options) else {
+        return Ok(());
+    };
+    if let Some(passwords) = &access.passwords {
         let authorization = single(client, "authorization");
         // Boxed: most sites have none.
         let admitted = Box::pin(passwords.admit(authorization, &context.io, context.now()));
         admitted.await.map_err(Refusal::Access)?;
+    }
+    if let Some(tokens) = &access.tokens {
+        let authorization = single(client, "authorization");
+        let now = (context.now(), context.clock.wall());
+        tokens.admit(client.head, authorization, &context.io, now).map_err(Refusal::Access)?;
     }
     Ok(())
 }
@@ -48,6 +55,12 @@ pub(in crate::pipeline) fn refusal_page(exchange: &Exchange<'_>, refusal: Refusa
                 head.field("WWW-Authenticate", &passwords.challenge);
             })
         }
+        (Refusal::Access(AccessRefusal::TokenMissing), _) => exchange.page_with(status, |head| {
+            head.field("WWW-Authenticate", "Bearer");
+        }),
+        (Refusal::Access(AccessRefusal::TokenInvalid), _) => exchange.page_with(status, |head| {
+            head.field("WWW-Authenticate", "Bearer error=\"invalid_token\"");
+        }),
         (Refusal::Limit(limit), _) => exchange.page_until(status, limit.retry_after),
         _ => exchange.page(status),
     }

@@ -4,7 +4,7 @@
 //! was right is remembered, so that only the first request of a client waits.
 
 use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -32,12 +32,12 @@ pub(crate) struct Passwords {
     verified: Arc<VerifiedPasswords>,
 }
 
-/// What all sites have in common: passwords that are being verified, and those that were right.
+/// What all sites have in common: passwords that are being verified, and those that were right, with signatures of tokens.
 #[derive(Debug)]
 pub(crate) struct VerifiedPasswords {
     running: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Two keyed hashes of name, password and stored hash.
+    /// Two keyed hashes of a secret and what it was compared with.
     keys: [RandomState; 2],
     remembered: Mutex<Remembered>,
 }
@@ -70,17 +70,17 @@ impl Drop for Waiting<'_> {
 }
 
 impl VerifiedPasswords {
-    fn tag(&self, name: &str, password: &[u8], hash: &str) -> u128 {
+    /// What is remembered of a secret that was right for what it was compared with.
+    pub(super) fn tag(&self, secret: impl Hash + Copy) -> u128 {
         let [first, second] = &self.keys;
-        let secret = (name, password, hash);
         (u128::from(first.hash_one(secret)) << 64) | u128::from(second.hash_one(secret))
     }
 
-    fn knows(&self, tag: u128) -> bool {
+    pub(super) fn knows(&self, tag: u128) -> bool {
         self.remembered.lock().unpoisoned().all.contains(&tag)
     }
 
-    fn remember(&self, tag: u128) {
+    pub(super) fn remember(&self, tag: u128) {
         let mut remembered = self.remembered.lock().unpoisoned();
         if remembered.all.insert(tag) {
             remembered.order.push_back(tag);
@@ -131,7 +131,7 @@ impl Passwords {
         let known = accounts.hash_of(&name);
         // The password of an unknown name takes as long as one of a known name.
         let hash = known.unwrap_or_else(|| accounts.any_hash());
-        let tag = self.verified.tag(&name, &password, hash);
+        let tag = self.verified.tag((&name, &password, hash));
         if known.is_some() && self.verified.knows(tag) {
             return Ok(());
         }
@@ -203,8 +203,8 @@ mod tests {
         }
         assert!(!verified.knows(0) && verified.knows(1));
         assert_eq!(verified.remembered.lock().unwrap().all.len(), limits::PASSWORDS_REMEMBERED);
-        assert_ne!(verified.tag("a", b"b", "one"), verified.tag("a", b"b", "two"));
-        assert_ne!(verified.tag("ab", b"", "x"), verified.tag("a", b"b", "x"));
+        assert_ne!(verified.tag(("a", b"b", "one")), verified.tag(("a", b"b", "two")));
+        assert_ne!(verified.tag(("ab", &b""[..], "x")), verified.tag(("a", &b"b"[..], "x")));
         // No more requests wait than may.
         let io = IoThreads::start(IoLimits { threads: 1, queued: 64, queued_later: 8 }).unwrap();
         verified.waiting.store(limits::PASSWORDS_QUEUED, Relaxed);

@@ -10,7 +10,7 @@ use penstock_testkit::{Server, Setup, Tool};
 use serde_json::Value;
 
 /// The Python of an environment with aioquic, which `scripts/install-needs test` makes.
-const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quic/bin/python3");
+pub(crate) const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quic/bin/python3");
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/client.py");
 
@@ -19,11 +19,13 @@ fn setup() -> Setup {
     Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""])
 }
 
-/// Whether there is a client; says so if there is none.
-fn has_client() -> bool {
+/// Whether there is that Python; says so if there is none.
+pub(crate) fn has_client() -> bool {
     let has = Path::new(PYTHON).exists();
     if !has {
-        println!("NOT TESTED: HTTP/3 with aioquic; scripts/install-needs test installs it");
+        println!(
+            "NOT TESTED: needs Python with aioquic and cryptography; scripts/install-needs test installs it"
+        );
     }
     has
 }

@@ -3,6 +3,7 @@
 mod access;
 mod limits;
 mod routes;
+mod tokens;
 
 use penstock_testkit::{Client, Response, Server, Setup};
 
