@@ -46,10 +46,10 @@ pub use model::{
     Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountryRules, DiskTier,
     DotFiles, EarlyData, EarlyRequests, ErrorPage, FieldRule, FieldRules, FixedResponse, Fleet, Headers,
     Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess, KeyserverClient,
-    KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Redirect,
-    Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteLimits,
-    SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
-    Uncached,
+    KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace,
+    Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site,
+    SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
+    TokenAccess, Uncached,
 };
 pub use networks::NetworkSet;
 pub use reference::{has_key, keyserver_reference, reference};

@@ -24,8 +24,8 @@ use penstock_sys::socket::ListenOptions;
 use penstock_tls::HttpVersions;
 
 pub use self::access::{
-    Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Referers,
-    RequestRate, SiteLimits,
+    Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Pace,
+    Referers, RequestRate, SiteLimits,
 };
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};

@@ -10,7 +10,7 @@ mod route;
 
 use serde_saphyr::Spanned;
 
-pub(crate) use self::access::{Access, BasicAccess, CountryAccess, JwtAccess, RequestRate, SiteLimits};
+pub(crate) use self::access::{Access, BasicAccess, CountryAccess, JwtAccess, Pace, RequestRate, SiteLimits};
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
@@ -248,6 +248,8 @@ section! {
         rewrite: Text, "path such as `/vod/{rest}`", "off";
         /// Pages in place of those of this server, for statuses from 400 on; see [rules.md](rules.md#error-pages).
         error_pages: Sections<ErrorPage>, "list", "[]";
+        /// How fast each response is sent; see [limits.md](limits.md#pace).
+        pace: Spanned<Pace>, "section", "off";
         /// While this file exists, requests get 503; see [rules.md](rules.md#maintenance).
         maintenance: Text, "file", "off";
         /// The host that requests should ask for; those for another one get a redirect to it.

@@ -8,7 +8,7 @@
 //! | admit | whether the request may be answered: address, page, limits, password (`admit::guard`), loop, early data, token | `admit` |
 //! | rewrite | which path the origin is asked for | `rewrite` |
 //! | source | where the response comes from: the method and the origin of the site | `source`, then `cached`, `relayed` or `forwarded` |
-//! | finish | what the site puts on every response | `finish` |
+//! | finish | what the site puts on every response, and how fast it is sent | `finish`, `Body::paced` |
 
 mod admit;
 mod cached;
@@ -24,6 +24,7 @@ mod rewrite;
 mod source;
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use penstock_http::Rejection;
 
@@ -114,6 +115,9 @@ pub(crate) async fn handle_client(
         }
     };
     finish(&exchange, &mut response);
+    if let Some(pace) = exchange.site.and_then(|site| site.pace) {
+        response.body = response.body.paced(pace, Instant::now());
+    }
     response.permit = permit;
     let (site, id) = (exchange.site, exchange.id.get().copied());
     Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal, id }

@@ -3,12 +3,15 @@ mod exchange;
 mod file;
 mod object;
 mod outdated;
+mod paced;
 mod representation;
 
 pub use exchange::ClientRequest;
 pub(crate) use exchange::Exchange;
 pub(crate) use file::FileRepresentation;
 pub(crate) use object::ObjectRepresentation;
+pub use paced::PacedBody;
+use paced::PacedSource;
 pub(crate) use representation::Representation;
 
 use std::rc::Rc;
@@ -117,6 +120,8 @@ pub enum ChunkSource {
     Object(BodyStream),
     /// A server whose responses are relayed without the cache.
     Relayed(RelayedBody),
+    /// One of these, or bytes that are there, no faster than its site says.
+    Paced(Box<PacedBody>),
 }
 
 impl ChunkSource {
@@ -128,6 +133,8 @@ impl ChunkSource {
         match self {
             Self::Object(stream) => stream.next(context).await,
             Self::Relayed(body) => body.next(context).await,
+            // Boxed: few responses are paced.
+            Self::Paced(body) => Box::pin(body.next(context)).await,
         }
     }
 
@@ -136,7 +143,17 @@ impl ChunkSource {
         match self {
             Self::Object(stream) => stream.is_at_end(),
             Self::Relayed(body) => body.is_at_end(),
+            Self::Paced(body) => match &body.source {
+                PacedSource::Parts(parts) => parts.is_empty(),
+                PacedSource::Object(stream) => stream.is_at_end(),
+                PacedSource::Relayed(body) => body.is_at_end(),
+            },
         }
+    }
+
+    /// Whether the next bytes may have to wait though they are there: what they come from should not be held meanwhile.
+    pub fn is_paced(&self) -> bool {
+        matches!(self, Self::Paced(_))
     }
 
     /// Takes back the last `bytes` of the chunk before: they were not sent, and come again with the next one. False if
@@ -145,13 +162,18 @@ impl ChunkSource {
         match self {
             Self::Object(stream) => stream.go_back(bytes),
             Self::Relayed(_) => bytes == 0,
+            Self::Paced(body) => match &mut body.source {
+                PacedSource::Object(stream) => stream.go_back(bytes),
+                PacedSource::Parts(_) | PacedSource::Relayed(_) => bytes == 0,
+            },
         }
     }
 
     /// How long the socket that the bytes of a chunk arrive on may have none.
     pub fn patience(&self) -> Duration {
         match self {
-            Self::Object(_) => Duration::ZERO,
+            // No chunk of a paced body is still arriving.
+            Self::Object(_) | Self::Paced(_) => Duration::ZERO,
             Self::Relayed(body) => body.patience(),
         }
     }
@@ -162,7 +184,7 @@ impl ChunkSource {
     /// [`BodyError::Gone`]: the server is too slow.
     pub fn count_wait(&mut self, context: &Context, waited: Duration, left: u64) -> Result<(), BodyError> {
         match self {
-            Self::Object(_) => Ok(()),
+            Self::Object(_) | Self::Paced(_) => Ok(()),
             Self::Relayed(body) => body.count_wait(context, waited, left),
         }
     }

@@ -16,7 +16,7 @@ use super::origins::origin;
 use super::reader::Reader;
 use super::redirects::{self, canonical, fixed, nothing, rewrite};
 use super::signed_urls::signed_urls;
-use super::site_limits::site_limits;
+use super::site_limits::{pace, site_limits};
 use crate::limits;
 use crate::model::{Cluster, DotFiles, Hsts, HttpsPort, Listener, Origin, SiteSettings};
 use crate::pattern::PathPattern;
@@ -105,6 +105,9 @@ pub(super) fn settings(
     }
     if let Some(section) = &raw.limits {
         settings.limits = site_limits(Some(section), reader);
+    }
+    if let Some(section) = &raw.pace {
+        settings.pace = pace(section, reader);
     }
     if let Some(text) = &raw.dot_files {
         settings.dot_files = dot_files(Some(text), reader);

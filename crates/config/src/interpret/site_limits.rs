@@ -1,12 +1,13 @@
 //! How much of a site may be used.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Bounds, ClientKind, RequestRate, SiteLimits};
+use crate::model::{Bounds, ClientKind, Pace, RequestRate, SiteLimits};
 use crate::raw;
 use crate::section::{Text, WordOr, position};
 
@@ -27,6 +28,18 @@ pub(super) fn site_limits(raw: Option<&Spanned<raw::SiteLimits>>, reader: &mut R
     let all = all
         .map_or_else(Bounds::default, |all| bounds(all.requests.as_ref(), all.connections.as_ref(), reader));
     SiteLimits { client, each, all }
+}
+
+/// How fast each response is sent.
+pub(super) fn pace(section: &Spanned<raw::Pace>, reader: &mut Reader<'_>) -> Option<Pace> {
+    let raw = &section.value;
+    if raw.rate.is_none() {
+        reader.fault(position(section), "pace: it has no rate", "add rate: 2MiB, in bytes per second");
+    }
+    let range = limits::PACE_RATE_MIN..=limits::PACE_RATE_MAX;
+    let rate = NonZeroU64::new(reader.size("rate", raw.rate.as_ref(), &range, 0))?;
+    let after = reader.size("after", raw.after.as_ref(), &(0..=u64::MAX), 0);
+    Some(Pace { after, rate })
 }
 
 fn bounds(

@@ -37,6 +37,24 @@ pub const ACCOUNT_FILE_BYTES: u64 = MIB;
 /// Names in a file of names and passwords.
 pub const ACCOUNTS: usize = 10_000;
 
+/// The least bytes per second that a pace may be.
+pub const PACE_RATE_MIN: u64 = 1024;
+
+/// The most.
+pub const PACE_RATE_MAX: u64 = 1 << 40;
+
+/// Bytes of a piece of a paced response, which is a quarter of a second between these.
+pub const PACE_PIECE_BYTES_MIN: u64 = 4096;
+
+/// The most.
+pub const PACE_PIECE_BYTES_MAX: u64 = MIB;
+
+/// What a client that took less than its pace may make up for.
+pub const PACE_CATCH_UP: Duration = Duration::from_secs(1);
+
+/// The longest wait behind one piece: a day.
+pub const PACE_WAIT_MAX: Duration = Duration::from_secs(86_400);
+
 /// Bytes of a file of keys for tokens.
 pub const TOKEN_KEY_FILE_BYTES: u64 = 64 * 1024;
 

@@ -1,5 +1,6 @@
 //! Who may use a site, and how much.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,6 +106,15 @@ pub struct BasicAccess {
     pub accounts: Accounts,
     /// The realm, without quotes and control characters.
     pub realm: String,
+}
+
+/// How fast a response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes that are sent as fast as the client takes them.
+    pub after: u64,
+    /// Bytes in a second of the rest.
+    pub rate: NonZeroU64,
 }
 
 /// How much of a site may be used.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use penstock_http::query::QueryRules;
 
-use super::access::{Access, SiteLimits};
+use super::access::{Access, Pace, SiteLimits};
 use super::field_rules::FieldRules;
 use super::origin::Origin;
 use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
@@ -74,6 +74,8 @@ pub struct SiteSettings {
     pub access: Access,
     /// How much of it may be used.
     pub limits: SiteLimits,
+    /// How fast its responses are sent; `None` is as fast as clients take them.
+    pub pace: Option<Pace>,
     /// Whether it answers what came as early data.
     pub early_data: EarlyRequests,
     /// Whether it serves files that begin with a dot.
@@ -103,6 +105,7 @@ impl SiteSettings {
             signed_urls: None,
             access: Access::default(),
             limits: SiteLimits::default(),
+            pace: None,
             early_data: EarlyRequests::Allow,
             dot_files: DotFiles::default(),
             index: limits::INDEX.to_owned(),

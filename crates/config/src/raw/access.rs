@@ -77,6 +77,16 @@ section! {
 }
 
 section! {
+    /// How fast each response of a site is sent; see [limits.md](limits.md#pace).
+    Pace {
+        /// Bytes per second of one response.
+        rate: Text, "size", "required";
+        /// Bytes that are sent before, as fast as the client takes them.
+        after: Text, "size", "0";
+    }
+}
+
+section! {
     /// How much of a site all clients together may use.
     AllLimits {
         /// Requests, such as `5000/s`; above it the answer is 429.

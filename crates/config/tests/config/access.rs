@@ -85,6 +85,8 @@ fn faults_of_access_and_limits_are_reported() {
             "access: {jwt: {keys: plain.users}}",
             "keys: DIR/plain.users has neither a JWKS nor a public key in PEM; write a JWKS (RFC 7517), or a public key in PEM",
         ),
+        ("pace: {after: 1MiB}", "pace: it has no rate; add rate: 2MiB, in bytes per second"),
+        ("pace: {rate: 100}", "rate: 100 is out of range; write a size from 1KiB to 1TiB"),
         ("limits: {client: user}", "client: `user` is unknown; write address or network"),
         (
             "limits: {requests: 50}",

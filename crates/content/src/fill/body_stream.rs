@@ -45,6 +45,8 @@ pub struct BodyStream {
     counted: Option<u32>,
     /// Slices before this one have been prefetched if they were missing.
     prefetched: u32,
+    /// Bytes of a chunk from the cache.
+    chunk_max: u32,
 }
 
 impl Drop for BodyStream {
@@ -185,7 +187,13 @@ impl BodyStream {
             attempts: 0,
             counted: None,
             prefetched: 0,
+            chunk_max: u32::MAX,
         }
+    }
+
+    /// Has chunks from the cache be no larger than this.
+    pub(crate) fn limit_chunks(&mut self, bytes: u64) {
+        self.chunk_max = u32::try_from(bytes).unwrap_or(u32::MAX).max(1);
     }
 
     /// The next bytes, as soon as there are any; `None` behind the last.
@@ -439,7 +447,7 @@ impl BodyStream {
 
     fn chunk(&mut self, lease: Lease, within: Range<u32>, wanted: Range<u64>) -> Option<BodyChunk> {
         let left = u32::try_from(wanted.end - wanted.start).unwrap_or(u32::MAX);
-        let end = within.end.min(within.start.saturating_add(left));
+        let end = within.end.min(within.start.saturating_add(left.min(self.chunk_max)));
         let extent = lease.extent(within.start..end)?;
         let (slice, _) = self.object.locate(wanted.start);
         if self.counted.replace(slice) != Some(slice) {

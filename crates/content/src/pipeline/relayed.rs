@@ -41,7 +41,8 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
                 fields: response.fields().clone(),
                 announced: response.announced_length(),
             };
-            let may_move = !matches!(request.version(), HttpVersion::Http2 | HttpVersion::Http3);
+            let may_move =
+                site.pace.is_none() && !matches!(request.version(), HttpVersion::Http2 | HttpVersion::Http3);
             let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
             respond_with(exchange, &head, body).await
         }

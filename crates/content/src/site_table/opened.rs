@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use penstock_config::{
     CachePolicy, Canonical, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse, Forwarded, Hsts,
-    Origin, Redirect, Rewrite, SignedUrls, SiteLimits, SiteSettings,
+    Origin, Pace, Redirect, Rewrite, SignedUrls, SiteLimits, SiteSettings,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
@@ -44,6 +44,8 @@ pub struct Site {
     pub(crate) access: Option<Access>,
     /// How much of it may be used; `None` is no limit.
     pub(crate) limits: Option<Arc<Limits>>,
+    /// How fast its responses are sent; `None` is as fast as clients take them.
+    pub(crate) pace: Option<Pace>,
     /// Whether early data are answered with 425.
     pub(crate) refuses_early: bool,
     /// Whether files are served whose path has a segment that begins with a dot.
@@ -250,6 +252,7 @@ impl Opened<'_> {
             signed_urls: raw.signed_urls.clone(),
             access: Access::new(&raw.access, &self.passwords, Instant::now()),
             limits: self.limits(&raw.limits, limits_number(number, route), siblings),
+            pace: raw.pace,
             refuses_early: raw.early_data == EarlyRequests::Refuse,
             dot_files: raw.dot_files,
             index: raw.index.clone(),

@@ -168,7 +168,7 @@ async fn drive_stream(
         if sent.short.is_some() {
             return;
         }
-        let lease = body.chunk.take().and_then(BodyChunk::into_lease);
+        let lease = body.chunk.take().and_then(BodyChunk::into_lease).filter(|_| !body.rest.is_paced());
         let next = carrier.wait_for(pin!(body.rest.next(&worker.content))).await;
         drop(lease);
         let mut chunk = match next {

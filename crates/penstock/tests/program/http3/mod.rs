@@ -64,3 +64,9 @@ fn fetch(server: &Server, options: &str, requests: &[&str]) -> Exchange {
     });
     Exchange { responses: responses.collect(), resumed: session["resumed"] == true }
 }
+
+/// The content of one response.
+pub(crate) fn content(server: &Server, path: &str) -> Vec<u8> {
+    let mut exchange = fetch(server, "", &[&format!("GET {path}")]);
+    exchange.responses.remove(0).content
+}

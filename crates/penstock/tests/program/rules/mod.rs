@@ -2,6 +2,7 @@
 
 mod access;
 mod limits;
+mod pace;
 mod routes;
 mod tokens;
 
