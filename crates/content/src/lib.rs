@@ -77,7 +77,7 @@ pub use remembered::CompressedManifests;
 pub use remembered::FileHeads;
 pub use remembered::ObjectHeads;
 pub use response::ClientRequest;
-pub use response::{Body, ChunkSource, ContentLength, Response};
+pub use response::{Body, ChunkSource, ContentLength, Response, Tunnel};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 #[cfg(feature = "fuzz")]

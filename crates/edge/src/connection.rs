@@ -69,6 +69,8 @@ pub(crate) struct Connection {
     key_updates: KeyUpdates,
     /// Whether the client has closed its sending direction.
     ended: bool,
+    /// Whether the last alert has been sealed.
+    has_sent_alert: bool,
     /// The alert that answers an error of the client.
     closing_alert: Option<u8>,
     /// Whether the connection ends in the middle of a response, and the client must see that.
@@ -128,6 +130,7 @@ impl Connection {
             since: Instant::now(),
             key_updates,
             ended: false,
+            has_sent_alert: false,
             closing_alert: None,
             is_broken_off: false,
         }
@@ -352,11 +355,19 @@ impl Connection {
             return false;
         }
         let number = self.closing_alert.unwrap_or(number);
+        self.alert_once(number);
+        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_unacknowledged()
+    }
+
+    /// Seals the last alert of the connection, if there is none yet.
+    pub(crate) fn alert_once(&mut self, number: u8) {
+        if std::mem::replace(&mut self.has_sent_alert, true) {
+            return;
+        }
         self.outlet.alert(number);
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
         }
-        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_unacknowledged()
     }
 
     async fn wait_for_end(mut self: Box<Self>) {

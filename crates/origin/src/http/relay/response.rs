@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::head::{Delimiter, Head};
 use super::stream::Stream;
+use super::upgraded::Upgraded;
 use crate::http::error::OriginError;
 use crate::http::fetch::NOT_PASSED_ON;
 use crate::http::framing::remove_twins;
@@ -26,6 +27,9 @@ use crate::http::settings::OriginLimits;
 
 /// Bytes that one read of a body brings at most.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// 101 Switching Protocols.
+const SWITCHED: u16 = 101;
 
 /// More pieces than this are joined: one call to the system sends few pieces.
 const PIECES_MAX: usize = 6;
@@ -43,7 +47,7 @@ pub struct RelayedResponse {
     proves_end: bool,
     meter: RateMeter,
     limits: OriginLimits,
-    _active: ActiveRequest,
+    active: ActiveRequest,
 }
 
 /// What is to come of the body.
@@ -101,12 +105,24 @@ impl RelayedResponse {
             proves_end,
             meter: RateMeter::default(),
             limits: *limits,
-            _active: active,
+            active,
         };
-        if matches!(response.rest, Rest::Length(0)) {
+        // The connection of a 101 is no connection of HTTP any more.
+        if matches!(response.rest, Rest::Length(0)) && response.head.status != SWITCHED {
             response.end(response.read.is_empty());
         }
         response
+    }
+
+    /// The connection, if the server has switched it to the protocol that was asked for.
+    ///
+    /// # Errors
+    /// Gives back any other response.
+    pub fn switched(mut self) -> Result<Upgraded, Self> {
+        match self.connection.take_if(|_| self.head.status == SWITCHED) {
+            Some(connection) => Ok(Upgraded::new(connection, self.read, self.active)),
+            None => Err(self),
+        }
     }
 
     /// Status code.
