@@ -69,12 +69,20 @@ pub(crate) struct Connection {
     key_updates: KeyUpdates,
     /// Whether the client has closed its sending direction.
     ended: bool,
-    /// Whether the last alert has been sealed.
-    has_sent_alert: bool,
     /// The alert that answers an error of the client.
     closing_alert: Option<u8>,
-    /// Whether the connection ends in the middle of a response, and the client must see that.
-    is_broken_off: bool,
+    end: SentEnd,
+}
+
+/// How the sending direction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SentEnd {
+    /// It has not ended.
+    None,
+    /// The last alert has been sealed.
+    Sealed,
+    /// In the middle of a response, and the client must see that.
+    BrokenOff,
 }
 
 /// The outcome of reading.
@@ -130,9 +138,8 @@ impl Connection {
             since: Instant::now(),
             key_updates,
             ended: false,
-            has_sent_alert: false,
             closing_alert: None,
-            is_broken_off: false,
+            end: SentEnd::None,
         }
     }
 
@@ -303,7 +310,7 @@ impl Connection {
     /// Ends the connection so that the client does not take a part of a body for the whole: without close_notify, or with
     /// a reset.
     pub(crate) fn break_off(&mut self) {
-        self.is_broken_off = true;
+        self.end = SentEnd::BrokenOff;
     }
 
     /// Takes the first bytes out of the inbox. An empty inbox has no memory.
@@ -350,7 +357,7 @@ impl Connection {
         if let Some(reason) = self.outlet.ending() {
             self.worker.shard.egress_ended(reason);
         }
-        if self.is_broken_off {
+        if self.end == SentEnd::BrokenOff {
             self.outlet.break_off();
             return false;
         }
@@ -361,9 +368,10 @@ impl Connection {
 
     /// Seals the last alert of the connection, if there is none yet.
     pub(crate) fn alert_once(&mut self, number: u8) {
-        if std::mem::replace(&mut self.has_sent_alert, true) {
+        if self.end != SentEnd::None {
             return;
         }
+        self.end = SentEnd::Sealed;
         self.outlet.alert(number);
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
@@ -388,7 +396,7 @@ impl Connection {
                 () = reading => false,
             }
         };
-        if self.is_broken_off {
+        if self.end == SentEnd::BrokenOff {
             // The socket is not shut down in order, which would look like an end of the body.
             return;
         }

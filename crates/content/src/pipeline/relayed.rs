@@ -36,17 +36,16 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
     let by_key = spread.map(|(spread, key)| move |loads: &[Option<u64>]| spread.order(&key, loads));
     let order = by_key.as_ref().map(|order| order as _);
     match context.origins.relay(http.origin(), &fetch, order).await {
-        Ok(response) => {
+        Ok(mut response) => {
             context.metrics.origin("answered");
             let head = RelayedHead {
                 status: response.status(),
                 fields: response.fields().clone(),
                 announced: response.announced_length(),
             };
-            let response = match response.switched() {
-                Ok(connection) => return switched(&head, http, fetch.upgrade, connection, place),
-                Err(response) => response,
-            };
+            if let Some(connection) = response.take_switched() {
+                return switched(&head, http, fetch.upgrade, connection, place);
+            }
             let may_move = !matches!(request.version(), HttpVersion::Http2 | HttpVersion::Http3);
             let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
             respond_with(exchange, &head, body).await

@@ -29,22 +29,18 @@ pub(super) fn upgrades(raw: &raw::Origin, reader: &mut Reader<'_>) -> Option<Upg
     let mut protocols: Vec<String> = Vec::new();
     for text in &list.value {
         let name = text.value.to_ascii_lowercase();
-        let instead = "write a name such as websocket";
-        match name.as_str() {
-            // RFC 9113 section 3.1 has removed it. Behind it, requests would pass that no rule here has seen.
-            _ if is_carrier(&name) => {
-                let what = format!("upgrades: `{name}` would carry requests past the rules of this server");
-                reader.fault(position(text), what, "remove it");
-            }
-            _ if !is_protocol(&name) => {
-                let what = format!("upgrades: `{}` is not the name of a protocol", name.escape_debug());
-                reader.fault(position(text), what, instead);
-            }
-            _ if protocols.contains(&name) => {
-                let what = format!("upgrades: `{name}` is listed twice");
-                reader.fault(position(text), what, "keep one of them");
-            }
-            _ => protocols.push(name),
+        if is_carrier(&name) {
+            // Behind it, requests would pass that no rule here has seen (RFC 9113 section 3.1 has removed h2c).
+            let what = format!("upgrades: `{name}` would carry requests past the rules of this server");
+            reader.fault(position(text), what, "remove it");
+        } else if !is_protocol(&name) {
+            let what = format!("upgrades: `{}` is not the name of a protocol", name.escape_debug());
+            reader.fault(position(text), what, "write a name such as websocket");
+        } else if protocols.contains(&name) {
+            let what = format!("upgrades: `{name}` is listed twice");
+            reader.fault(position(text), what, "keep one of them");
+        } else {
+            protocols.push(name);
         }
     }
     Some(Upgrades { protocols, idle })
@@ -58,10 +54,12 @@ fn is_protocol(name: &str) -> bool {
     };
     let mut parts = name.split('/');
     let base = parts.next().unwrap_or_default();
-    is_token(base)
-        && parts.next().is_none_or(is_token)
-        && parts.next().is_none()
-        && !matches!(base, "http" | "tls")
+    is_token(base) && parts.next().is_none_or(is_token) && parts.next().is_none()
+}
+
+/// Whether this is a version of HTTP, or TLS, within which requests follow.
+fn is_carrier(name: &str) -> bool {
+    matches!(name.split('/').next(), Some("h2c" | "h2" | "h3" | "http" | "tls"))
 }
 
 #[cfg(test)]

@@ -114,15 +114,11 @@ impl RelayedResponse {
         response
     }
 
-    /// The connection, if the server has switched it to the protocol that was asked for.
-    ///
-    /// # Errors
-    /// Gives back any other response.
-    pub fn switched(mut self) -> Result<Upgraded, Self> {
-        match self.connection.take_if(|_| self.head.status == SWITCHED) {
-            Some(connection) => Ok(Upgraded::new(connection, self.read, self.active)),
-            None => Err(self),
-        }
+    /// The connection, if the server has switched it to the protocol that was asked for. Nothing else comes on it then.
+    pub fn take_switched(&mut self) -> Option<Upgraded> {
+        let connection = self.connection.take_if(|_| self.head.status == SWITCHED)?;
+        let active = ActiveRequest::new(&self.active.origin, self.active.index);
+        Some(Upgraded::new(connection, std::mem::take(&mut self.read), active))
     }
 
     /// Status code.

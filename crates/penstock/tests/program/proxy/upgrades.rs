@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -60,7 +61,7 @@ fn both(server: &Server) -> [Client<Box<dyn Stream>>; 2] {
 }
 
 fn noise(length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at * 31 % 251) as u8).collect()
+    (0..length).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
 }
 
 fn caching(origin: &Origin) -> Server {
@@ -130,7 +131,10 @@ fn bytes_right_behind_either_head_are_passed_on() {
     let origin = Origin::start(|_, _, stream| {
         let _agreed = write(stream, format!("{AGREE}welcome"));
         let mut bytes = [0; 5];
-        stream.read_exact(&mut bytes).is_ok() && write(stream, bytes) && false
+        if stream.read_exact(&mut bytes).is_ok() {
+            write(stream, bytes);
+        }
+        false
     });
     let server = proxy(&[&origin], KEYS);
     for mut client in both(&server) {
@@ -249,7 +253,8 @@ fn a_switch_that_does_not_answer_the_request_is_502() {
             Some("/long") => &long,
             _ => AGREE,
         };
-        write(stream, answer) && false
+        write(stream, answer);
+        false
     });
     let server = proxy(&[&origin], ", upgrades: [websocket], retries: 0");
     let mut client = Client::tls(&server);
@@ -420,4 +425,31 @@ fn requests_of_http_2_to_such_a_site_are_ordinary_ones() {
     let refused = curl().args(websocket).arg(server.url("/")).run().text();
     assert!(!refused.contains("websocket"), "{refused}");
     assert_eq!(origin.asked().iter().filter(|head| field(head, "upgrade").is_some()).count(), 0);
+}
+
+#[test]
+fn a_unix_socket_switches_too() {
+    let directory = penstock_testkit::disk_directory();
+    let path = directory.path().join("app.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = vec![0; 4096];
+        let mut count = 0;
+        while !head[..count].ends_with(b"\r\n\r\n") {
+            count += stream.read(&mut head[count..]).unwrap();
+        }
+        stream.write_all(AGREE.as_bytes()).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+    });
+    let sites = format!("- origin: {{http: [\"unix:{}\"], cache: off{KEYS}}}", path.display());
+    let server = Setup::new().workers(1).sites(&sites).start();
+    let mut socket = TcpStream::connect(server.http()).unwrap();
+    socket.write_all(format!("{ASK}to a socket").as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    let mut all = String::new();
+    socket.read_to_string(&mut all).unwrap();
+    assert!(all.starts_with("HTTP/1.1 101 ") && all.ends_with("\r\n\r\nto a socket"), "{all}");
 }
