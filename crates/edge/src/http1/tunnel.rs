@@ -175,12 +175,12 @@ impl Passing<'_> {
             _ => Outgoing::Nothing,
         };
         let reads_server = self.incoming.is_none() && self.from_server == Direction::Open;
-        let room = if reads_server { limits::UPGRADE_PIECE_BYTES } else { 0 };
+        let read_max = if reads_server { limits::UPGRADE_PIECE_BYTES } else { 0 };
         let takes_more = self.incoming.is_some() && !self.is_blocked;
         let idle_end = self.moved + self.tunnel.idle;
         let moved = tokio::select! {
             biased;
-            moved = self.tunnel.connection.moved(outgoing, room) => moved,
+            moved = self.tunnel.connection.moved(outgoing, read_max) => moved,
             () = client_ready(&socket, reads_client, self.is_blocked) => return None,
             () = tokio::task::yield_now(), if takes_more => return None,
             _ = socket.ready(Interest::ERROR) => return Some(ShortReason::ClientClosed),

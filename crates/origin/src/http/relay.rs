@@ -7,7 +7,6 @@
 mod head;
 mod response;
 mod stream;
-mod upgraded;
 
 use std::io;
 
@@ -15,11 +14,10 @@ use hyper::Request;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use self::head::{Head, end_of_head, parse};
-pub use self::response::RelayedResponse;
 use self::response::is_closed;
 pub(super) use self::response::{ActiveRequest, Pooled};
+pub use self::response::{Moved, Outgoing, RelayedResponse, Upgraded};
 pub(super) use self::stream::Stream;
-pub use self::upgraded::{Moved, Outgoing, Upgraded};
 use super::error::OriginError;
 use super::fetch::Fetch;
 use super::settings::OriginLimits;

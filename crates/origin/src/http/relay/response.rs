@@ -1,5 +1,7 @@
 //! A response that is relayed: its head, and its body as pieces of memory or as bytes that stay in the socket.
 
+mod upgraded;
+
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -16,7 +18,6 @@ use tokio::time::timeout;
 
 use super::head::{Delimiter, Head};
 use super::stream::Stream;
-use super::upgraded::Upgraded;
 use crate::http::error::OriginError;
 use crate::http::fetch::NOT_PASSED_ON;
 use crate::http::framing::remove_twins;
@@ -24,6 +25,8 @@ use crate::http::origin::HttpOrigin;
 use crate::http::pool::{PooledConnection, Pools};
 use crate::http::rate::RateMeter;
 use crate::http::settings::OriginLimits;
+
+pub use self::upgraded::{Moved, Outgoing, Upgraded};
 
 /// Bytes that one read of a body brings at most.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::proxy;
 
-const ASK: &str = "GET /live/chat?room=1 HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\n\
+const ASK: &str = "GET /live/chat?id=1 HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\n\
     Upgrade: WebSocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
 
 const AGREE: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -78,7 +78,7 @@ fn bytes_pass_both_ways_with_and_without_a_cache() {
         for mut client in both(&server) {
             switched(&mut client);
             let asked = origin.asked().pop().unwrap();
-            assert!(asked.starts_with("GET /live/chat?room=1 HTTP/1.1\r\n"), "{asked}");
+            assert!(asked.starts_with("GET /live/chat?id=1 HTTP/1.1\r\n"), "{asked}");
             for (name, value) in [
                 ("connection", "Upgrade"),
                 ("upgrade", "websocket"),
@@ -177,7 +177,7 @@ fn each_side_may_end_its_own_direction_first() {
     client.send(noise(70_000));
     drop(client);
     until("the origin has all", || (got.load(Ordering::SeqCst) == 70_000).then_some(()));
-    let line = server.logged("/live/chat?room=1");
+    let line = server.logged("/live/chat?id=1");
     assert_eq!((line["status"].as_u64(), line["outcome"].as_str()), (Some(101), Some("complete")), "{line}");
     assert_eq!(line["body_bytes"].as_u64(), Some(10), "{line}");
 }
@@ -328,7 +328,7 @@ fn a_drain_ends_a_tunnel_at_its_deadline_and_not_before() {
     assert_eq!(client.take(10).unwrap(), b"still here");
     assert_eq!(client.rest().unwrap(), b"");
     server.wait();
-    let line = server.logged("/live/chat?room=1");
+    let line = server.logged("/live/chat?id=1");
     assert_eq!((line["status"].as_u64(), line["outcome"].as_str()), (Some(101), Some("drain")), "{line}");
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::body::Bytes;
 
-use super::response::{ActiveRequest, Pooled};
+use super::{ActiveRequest, Pooled};
 
 /// A connection with a server that speaks another protocol now. It carries no further request; dropping it closes it.
 pub struct Upgraded {
