@@ -49,7 +49,7 @@ pub use model::{
     KeyserverConfig, Limits, Listener, Log, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace,
     Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site,
     SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
-    TokenAccess, Uncached,
+    TokenAccess, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 pub use reference::{has_key, keyserver_reference, reference};

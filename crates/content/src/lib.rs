@@ -79,7 +79,7 @@ pub use remembered::FileHeads;
 pub use remembered::ObjectHeads;
 pub use request_id::RequestId;
 pub use response::ClientRequest;
-pub use response::{Body, ChunkSource, ContentLength, PacedBody, Response};
+pub use response::{Body, ChunkSource, ContentLength, PacedBody, Response, Tunnel};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::signed_urls;

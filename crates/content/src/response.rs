@@ -21,12 +21,13 @@ use std::time::Duration;
 use penstock_config::ErrorPage;
 use penstock_egress::Part;
 use penstock_http::{ResponseHead, Status};
-use penstock_origin::http::OriginError;
+use penstock_origin::http::{OriginError, Upgraded};
 
 use crate::cache_status::CacheStatus;
 use crate::context::Context;
 use crate::fault::BodyError;
 use crate::fill::{BodyChunk, BodyStream, RelayedBody};
+use crate::networks::NetworkEntry;
 use crate::site::Permit;
 
 /// Fields that describe the content of an error. Content-Range is not among them: that of a 416 is the length of the whole
@@ -85,6 +86,21 @@ pub enum Body {
     Parts(Vec<Part>),
     /// Bytes that may still be coming: the length of all if it is known, the first of them, and the rest.
     Stream(Option<u64>, Box<(BodyChunk, ChunkSource)>),
+    /// No content: behind the head the connection speaks another protocol (RFC 9110 §7.8). HTTP/1.1 only.
+    Tunnel(Box<Tunnel>),
+}
+
+/// A connection with a server that has switched to the protocol for which the client had asked.
+#[derive(Debug)]
+pub struct Tunnel {
+    /// The server's side.
+    pub connection: Upgraded,
+    /// Name of the protocol.
+    pub protocol: Arc<str>,
+    /// How long there may be no bytes.
+    pub idle: Duration,
+    /// Counts against the fetches of the client's network.
+    pub(crate) _place: NetworkEntry,
 }
 
 impl Body {
@@ -92,7 +108,7 @@ impl Body {
     #[inline]
     pub fn length(&self) -> ContentLength {
         match self {
-            Self::None => ContentLength::None,
+            Self::None | Self::Tunnel(_) => ContentLength::None,
             Self::Empty => ContentLength::Known(0),
             Self::Withheld(length) | Self::Stream(length, _) => {
                 length.map_or(ContentLength::Unknown, ContentLength::Known)
@@ -106,7 +122,7 @@ impl Body {
     #[inline]
     pub fn is_empty(&self) -> bool {
         match self {
-            Self::None | Self::Empty | Self::Withheld(_) => true,
+            Self::None | Self::Empty | Self::Withheld(_) | Self::Tunnel(_) => true,
             Self::Part(part) => part.len() == 0,
             Self::Parts(parts) => parts.iter().all(|part| part.len() == 0),
             Self::Stream(..) => false,

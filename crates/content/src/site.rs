@@ -16,6 +16,7 @@ mod route_matchers;
 pub mod signed_urls;
 mod spread;
 mod successors;
+mod upgrades;
 mod variants;
 
 pub use access::AccessRefusal;

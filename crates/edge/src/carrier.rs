@@ -8,7 +8,7 @@ mod streams;
 mod upload;
 
 pub(crate) use alternative::{alternative, name_alternative};
-pub(crate) use drive::{Carrier, Sent, drive, send};
+pub(crate) use drive::{Carrier, Sent, drive, send, short_reason};
 pub(crate) use multiplexer::{
     Multiplexer, Outgoing, SERVER, Stalled, StreamCount, StreamHead, StreamRequestHead,
 };

@@ -71,8 +71,18 @@ pub(crate) struct Connection {
     ended: bool,
     /// The alert that answers an error of the client.
     closing_alert: Option<u8>,
-    /// Whether the connection ends in the middle of a response, and the client must see that.
-    is_broken_off: bool,
+    end: SentEnd,
+}
+
+/// How the sending direction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SentEnd {
+    /// It has not ended.
+    None,
+    /// The last alert has been sealed.
+    Sealed,
+    /// In the middle of a response, and the client must see that.
+    BrokenOff,
 }
 
 /// The outcome of reading.
@@ -129,7 +139,7 @@ impl Connection {
             key_updates,
             ended: false,
             closing_alert: None,
-            is_broken_off: false,
+            end: SentEnd::None,
         }
     }
 
@@ -300,7 +310,7 @@ impl Connection {
     /// Ends the connection so that the client does not take a part of a body for the whole: without close_notify, or with
     /// a reset.
     pub(crate) fn break_off(&mut self) {
-        self.is_broken_off = true;
+        self.end = SentEnd::BrokenOff;
     }
 
     /// Takes the first bytes out of the inbox. An empty inbox has no memory.
@@ -347,16 +357,25 @@ impl Connection {
         if let Some(reason) = self.outlet.ending() {
             self.worker.shard.egress_ended(reason);
         }
-        if self.is_broken_off {
+        if self.end == SentEnd::BrokenOff {
             self.outlet.break_off();
             return false;
         }
         let number = self.closing_alert.unwrap_or(number);
+        self.alert_once(number);
+        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_unacknowledged()
+    }
+
+    /// Seals the last alert of the connection, if there is none yet.
+    pub(crate) fn alert_once(&mut self, number: u8) {
+        if self.end != SentEnd::None {
+            return;
+        }
+        self.end = SentEnd::Sealed;
         self.outlet.alert(number);
         if self.tls.is_some() {
             self.worker.shard.alert(Direction::Sent, alert::name(number));
         }
-        matches!(self.outlet.flush(), Ok(true)) && !self.lingers() && !self.has_unacknowledged()
     }
 
     async fn wait_for_end(mut self: Box<Self>) {
@@ -377,7 +396,7 @@ impl Connection {
                 () = reading => false,
             }
         };
-        if self.is_broken_off {
+        if self.end == SentEnd::BrokenOff {
             // The socket is not shut down in order, which would look like an end of the body.
             return;
         }

@@ -2,12 +2,14 @@
 
 mod carrier;
 mod head;
+mod tunnel;
 
 use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle, handle_rejected,
+    Audience, Body, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle,
+    handle_rejected,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
@@ -258,27 +260,41 @@ struct Responded {
 /// Sends a response, behind which the connection stays open if it may.
 async fn respond(
     connection: &mut Connection,
-    Response { head, body, .. }: Response,
+    Response { mut head, body, .. }: Response,
     version: HttpVersion,
     may_stay: bool,
     settings: &Settings,
 ) -> Responded {
     let length = body.length();
-    let framing = ContentFraming::of(length, version);
+    let (tunnel, body) = match body {
+        Body::Tunnel(tunnel) => (Some(tunnel), Body::None),
+        body => (None, body),
+    };
+    let mut framing = ContentFraming::of(length, version);
+    if let Some(tunnel) = &tunnel {
+        framing = ContentFraming::Switched;
+        head.fields.field("Upgrade", &*tunnel.protocol);
+    }
     let worker = Rc::clone(&connection.worker);
     let keep_alive = may_stay
+        && tunnel.is_none()
         && framing != ContentFraming::UntilClose
         && !worker.is_leaving()
         && connection.requests < settings.limits.requests_per_connection;
     let head = head_of(&worker, head, length, version, (framing, keep_alive));
     let head_bytes = head.len() as u64;
     let mut carrier = Http1Carrier::new(connection, settings, framing == ContentFraming::Chunked);
-    carrier.is_last = !keep_alive;
+    carrier.is_last = !keep_alive && tunnel.is_none();
     // The responses of one round follow each other.
     end_of_round().await;
-    let sent = drive(&mut carrier, &worker, head, body).await;
+    let mut sent = drive(&mut carrier, &worker, head, body).await;
+    let budget = carrier.budget;
+    if let Some(tunnel) = tunnel.filter(|_| sent.short.is_none()) {
+        // Boxed: few responses switch the protocol.
+        Box::pin(tunnel::pass(connection, tunnel, &mut sent)).await;
+    }
     let now = Instant::now();
-    let unacknowledged = Unacknowledged::new(carrier.budget, sent.bytes, now);
+    let unacknowledged = Unacknowledged::new(budget, sent.bytes, now);
     connection.unacknowledged = sent.short.is_none().then_some(unacknowledged);
     // An orderly end would make the client take a part for the whole (RFC 9112 §9.8). Pages of a truncated file that are
     // queued in a plain socket would leave as zeros.

@@ -440,6 +440,8 @@ labels! {
         Drain = "drain",
         /// A file could not be read, or the socket failed in another way.
         Io = "io",
+        /// A connection that had switched to another protocol had no bytes for too long.
+        Idle = "idle",
     }
 }
 

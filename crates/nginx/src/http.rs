@@ -359,6 +359,12 @@ mod tests {
                  cache: off\n      host: \"192.0.2.1:80\"\n",
             ),
             (
+                "location / { proxy_pass http://a:1; proxy_set_header Upgrade $http_upgrade; \
+                 proxy_set_header Connection $connection_upgrade; proxy_read_timeout 7d; }",
+                "  - hosts: [\"*\"]\n    origin:\n      http: [\"http://a:1\"]\n      cache: off\n      host: \"a:1\"\n      \
+                 timeouts: {first_byte: 7d, between_bytes: 7d}\n      upgrades: [websocket]\n      upgrade_idle: 1d\n",
+            ),
+            (
                 "root /a; location /b/ { alias /c/; } location = /d { return 204; } location ~ \\.(ts|mp4)$ { expires 1m; }",
                 "  - hosts: [\"*\"]\n    origin: {directory: /a}\n    routes:\n      - path: /d\n        respond: {status: 204}\n      \
                  - path: \"*.ts\"\n        headers:\n          response:\n            set: {Cache-Control: \"max-age=60\"}\n      \

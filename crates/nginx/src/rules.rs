@@ -100,7 +100,23 @@ pub(crate) fn request_fields(scope: &Scope<'_>, settings: &mut Node, remarks: &m
                 | "accept-encoding"
         );
         match () {
-            () if lower == "upgrade" => remarks.add(directive, "WebSocket connections are not passed on"),
+            () if lower == "upgrade" && value.eq_ignore_ascii_case("h2c") => {
+                remarks.add(directive, "connections do not switch to HTTP/2");
+            }
+            // nginx passes on what the client asks for. All that is known to be asked for is WebSocket.
+            () if lower == "upgrade"
+                && (value == "$http_upgrade" || value.eq_ignore_ascii_case("websocket")) =>
+            {
+                settings.set("origin.upgrades", Node::texts(["websocket"]));
+                let timeout = scope.find("proxy_read_timeout");
+                let idle = timeout.and_then(|timeout| milliseconds(timeout.argument(0))).unwrap_or(60_000);
+                let idle = time(&format!("{}s", idle.div_ceil(1000).clamp(1, 86_400)));
+                settings.set("origin.upgrade_idle", Node::text(idle.unwrap_or_default()));
+            }
+            () if lower == "upgrade" && value.is_empty() => {}
+            () if lower == "upgrade" => {
+                remarks.add(directive, "write the protocols that clients may switch to as origin.upgrades");
+            }
             () if is_ours => {}
             () => match variables(value) {
                 Some(value) if value.contains('{') && origin::is_cached(scope) => {

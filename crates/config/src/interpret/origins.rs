@@ -3,6 +3,7 @@
 mod s3;
 mod servers;
 mod uncached;
+mod upgrades;
 mod url;
 
 use std::time::Duration;
@@ -90,6 +91,8 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("cache", raw.cache.as_ref().map(position)),
         ("spread", raw.spread.as_ref().map(position)),
         ("proxy_protocol", raw.proxy_protocol.as_ref().map(position)),
+        ("upgrades", raw.upgrades.as_ref().map(position)),
+        ("upgrade_idle", raw.upgrade_idle.as_ref().map(position)),
     ];
     for (key, here) in entries {
         if let Some(here) = here {
@@ -159,6 +162,7 @@ fn http(
         peers: false,
         shield: Vec::new(),
         uncached,
+        upgrades: upgrades::upgrades(raw, reader),
     }
 }
 

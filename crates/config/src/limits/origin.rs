@@ -125,3 +125,15 @@ pub const SPREAD_LOAD_PERCENT: u64 = 125;
 
 /// Responses under way that are never too many for one server.
 pub const SPREAD_LOAD_ALWAYS: u64 = 256;
+
+/// How long a connection that has switched to another protocol may have no bytes.
+pub const UPGRADE_IDLE_SECONDS: u64 = 300;
+
+/// The least that a configuration may ask for.
+pub const UPGRADE_IDLE_SECONDS_MIN: u64 = 1;
+
+/// The most that a configuration may ask for.
+pub const UPGRADE_IDLE_SECONDS_MAX: u64 = 24 * 60 * 60;
+
+/// Bytes of such a connection that are held in one direction, beside those that the sockets hold.
+pub const UPGRADE_PIECE_BYTES: usize = 16 * 1024;

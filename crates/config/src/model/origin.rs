@@ -65,6 +65,17 @@ pub struct HttpOrigin {
     pub shield: Vec<String>,
     /// How responses are relayed without the cache; `None` if they are cached.
     pub uncached: Option<Uncached>,
+    /// To what connections may switch; `None` if they may not.
+    pub upgrades: Option<Upgrades>,
+}
+
+/// Protocols to which a connection may switch (RFC 9110 section 7.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrades {
+    /// Their names in lowercase letters; no version of HTTP or TLS.
+    pub protocols: Vec<String>,
+    /// How long such a connection may have no bytes.
+    pub idle: Duration,
 }
 
 /// A server of an origin.
@@ -130,6 +141,7 @@ impl HttpOrigin {
             peers: false,
             shield: Vec::new(),
             uncached: None,
+            upgrades: None,
         }
     }
 }

@@ -51,6 +51,10 @@ section! {
         spread: Spanned<Spread>, "section", "by `balance` alone";
         /// With `cache: off`: begin each connection to a server with a PROXY protocol header that names the client. Such a connection carries one request.
         proxy_protocol: Text, "`off`, `v2`", "off";
+        /// Protocols to which a request of HTTP/1.1 may switch its connection, such as `websocket`: such a request goes past the cache, and once the server agrees, bytes pass both ways until both sides have closed. See [proxy.md](proxy.md#websocket).
+        upgrades: Texts, "list of names", "[]";
+        /// How long such a connection may have no bytes, in either direction. Pings of WebSocket are bytes.
+        upgrade_idle: Text, "time", "5m";
     }
 }
 

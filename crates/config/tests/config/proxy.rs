@@ -1,6 +1,8 @@
 //! Sites that relay without the cache: what their keys mean, and their faults.
 
-use penstock_config::{Origin, SpreadBy, Uncached};
+use std::time::Duration;
+
+use penstock_config::{Origin, SpreadBy, Uncached, Upgrades};
 
 use crate::fixture::Fixture;
 
@@ -57,4 +59,40 @@ fn faults_of_sites_without_cache_say_what_to_write() {
     let text = "listeners: [{address: 127.0.0.1:8080}]\n\
                 sites: [{origin: {http: [\"http://192.0.2.5\"], cache: off}, cache: {default_ttl: 1s}}]\n";
     assert_eq!(fixture.faults(text), ["edge.yaml:2: cache: this origin has cache: off; keep one of them"]);
+}
+
+#[test]
+fn protocols_to_switch_to_are_names_without_regard_to_case_and_never_another_http() {
+    let fixture = Fixture::new();
+    let upgrades = |names: &[&str], seconds| {
+        let protocols = names.iter().map(ToString::to_string).collect();
+        Some(Upgrades { protocols, idle: Duration::from_secs(seconds) })
+    };
+    for (keys, expected) in [
+        ("connections: 9", None),
+        ("upgrades: []", None),
+        ("upgrades: [WebSocket]", upgrades(&["websocket"], 300)),
+        (
+            "cache: off, upgrades: [websocket, IRC/6.9], upgrade_idle: 1h",
+            upgrades(&["websocket", "irc/6.9"], 3600),
+        ),
+    ] {
+        let config = fixture.read(&with(keys)).unwrap();
+        let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("an HTTP origin") };
+        assert_eq!(origin.upgrades, expected, "{keys}");
+    }
+    for (keys, fault) in [
+        ("upgrades: [H2C]", "upgrades: `h2c` would carry requests past the rules of this server; remove it"),
+        (
+            "upgrades: [HTTP/2.0]",
+            "upgrades: `http/2.0` would carry requests past the rules of this server; remove it",
+        ),
+        (
+            "upgrades: [\"a b\"]",
+            "upgrades: `a b` is not the name of a protocol; write a name such as websocket",
+        ),
+        ("upgrades: [websocket, WEBSOCKET]", "upgrades: `websocket` is listed twice; keep one of them"),
+    ] {
+        assert_eq!(fixture.faults(&with(keys)), [format!("edge.yaml:2: {fault}")], "{keys}");
+    }
 }

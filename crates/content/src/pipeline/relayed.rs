@@ -1,19 +1,21 @@
 //! Responses of an origin that are relayed without the cache.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use penstock_config::template::Variable;
 use penstock_http::caching::is_of_connection;
-use penstock_http::{HttpVersion, ResponseHead, Status};
-use penstock_origin::http::{Fetch, OriginError};
+use penstock_http::{Fields, HttpVersion, ResponseHead, Status};
+use penstock_origin::http::{Fetch, OriginError, Upgraded};
 
 use crate::fault::{BodyError, FillFault, origin_status};
 use crate::fill::RelayedBody;
+use crate::networks::NetworkEntry;
 use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
-use crate::response::{Body, ChunkSource, Exchange, Response};
+use crate::response::{Body, ChunkSource, Exchange, Response, Tunnel};
 use crate::site::{HttpSite, Permit, change_request};
 use crate::site_table::Site;
 
@@ -29,18 +31,22 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
     let Some(fetch) = client_fetch(exchange, site, http) else {
         return exchange.page(Status::BadRequest);
     };
-    let fetch = Fetch { bare: true, interim: exchange.interim(), ..fetch };
+    let upgrade = http.upgrade_of(request).cloned();
+    let fetch = Fetch { bare: true, interim: exchange.interim(), upgrade, ..fetch };
     let spread = http.spread.as_ref().map(|spread| (spread, spread.key(request)));
     let by_key = spread.map(|(spread, key)| move |loads: &[Option<u64>]| spread.order(&key, loads));
     let order = by_key.as_ref().map(|order| order as _);
     match context.origins.relay(http.origin(), &fetch, order).await {
-        Ok(response) => {
+        Ok(mut response) => {
             context.metrics.origin("answered");
             let head = RelayedHead {
                 status: response.status(),
                 fields: response.fields().clone(),
                 announced: response.announced_length(),
             };
+            if let Some(connection) = response.take_switched() {
+                return switched(&head, http, fetch.upgrade, connection, place);
+            }
             let may_move =
                 site.pace.is_none() && !matches!(request.version(), HttpVersion::Http2 | HttpVersion::Http3);
             let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
@@ -51,6 +57,29 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
             fault_page(exchange, error)
         }
     }
+}
+
+/// The response of a server that has switched its connection to the protocol that was asked for.
+fn switched(
+    head: &RelayedHead,
+    http: &HttpSite,
+    protocol: Option<Arc<str>>,
+    connection: Upgraded,
+    place: NetworkEntry,
+) -> Response {
+    let fields = passed_to_client(&head.fields);
+    let idle = http.upgrades.as_ref().map_or(Duration::ZERO, |upgrades| upgrades.idle);
+    let protocol = protocol.unwrap_or_default();
+    let tunnel = Box::new(Tunnel { connection, protocol, idle, _place: place });
+    let head = ResponseHead { status: head.status, fields };
+    Response { head, body: Body::Tunnel(tunnel), cache_status: None, permit: Permit::default() }
+}
+
+/// The fields of a response that a client gets.
+fn passed_to_client(fields: &HeaderMap) -> Fields {
+    let mut fields = passed_fields(fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
+    fields.field("Via", "1.1 penstock");
+    fields
 }
 
 /// The request of a client as one for an origin, with the whole query. `None` if its method is no method.
@@ -97,10 +126,7 @@ pub(crate) async fn respond_with(
     mut body: RelayedBody,
 ) -> Response {
     let RelayedHead { status, announced, .. } = *head;
-    let mut fields =
-        passed_fields(&head.fields, |name| NOT_PASSED_ON.contains(&name) || is_of_connection(name));
-    fields.field("Via", "1.1 penstock");
-    let head = ResponseHead { status, fields };
+    let head = ResponseHead { status, fields: passed_to_client(&head.fields) };
     if matches!(status, 204 | 304) {
         return Response::without_content(head);
     }

@@ -116,6 +116,10 @@ fn source_of<'s>(exchange: &Exchange<'_>, site: &'s Site) -> Source<'s> {
         return Source::Page(Status::NotFound);
     }
     match (request.method(), forwarded) {
+        // A connection that has switched may carry anything: RFC 8470 allows none of it in early data.
+        (Method::Get, Some((http, _))) if exchange.client.early && http.upgrade_of(request).is_some() => {
+            Source::Page(Status::TooEarly)
+        }
         (Method::Get | Method::Head, _) => Source::Read,
         (Method::Options, Some((http, store))) if site.forwards_options() && !request.is_server_wide() => {
             Source::Forwarded(http, store)

@@ -26,6 +26,7 @@ use crate::site::live::{BodyKind, FreshnessBounds, LiveDirectories};
 use crate::site::signed_urls::cookies_of;
 use crate::site::spread::Spread;
 use crate::site::successors::Successors;
+use crate::site::upgrades::SiteUpgrades;
 use crate::site::variants;
 
 /// A site with an HTTP origin: its servers, its rules for keys and freshness, and what its playlists told.
@@ -59,6 +60,8 @@ pub struct HttpSite {
     keeps_host: bool,
     /// What requests for its servers have in CDN-Loop.
     pub(crate) loop_member: LoopMember,
+    /// Protocols to which connections may switch.
+    pub(crate) upgrades: Option<SiteUpgrades>,
 }
 
 /// The nodes of the cluster that share the objects of a site.
@@ -155,6 +158,7 @@ impl HttpSite {
             forwards_origin_only: cache.vary == ["origin"],
             forwarded: cache.vary.clone().into(),
             max_unannounced: origin.max_unannounced,
+            upgrades: origin.upgrades.as_ref().map(SiteUpgrades::new),
             prefetch: cache.prefetch,
             policy: cache.clone(),
         })
@@ -169,9 +173,15 @@ impl HttpSite {
             let name = parameter.split('=').next().unwrap_or_default();
             query.iter().any(|known| known == name)
         };
-        fields.iter().any(has_field)
+        self.upgrade_of(request).is_some()
+            || fields.iter().any(has_field)
             || cookies.iter().any(has_cookie)
             || (!query.is_empty() && request.query().is_some_and(|text| text.split('&').any(has_parameter)))
+    }
+
+    /// The protocol to which the client asks to switch, if the site passes that on.
+    pub(crate) fn upgrade_of(&self, request: &Request<'_>) -> Option<&Arc<str>> {
+        self.upgrades.as_ref()?.asked_by(request)
     }
 
     /// How long behind its freshness an object stands in for servers that are down.

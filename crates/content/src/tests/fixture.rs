@@ -363,7 +363,7 @@ pub(crate) async fn read(context: &Rc<Context>, response: Response) -> Answer {
     let (mut body, mut fault) = (Vec::new(), None);
     let length = response.body.length();
     match response.body {
-        Body::None | Body::Empty | Body::Withheld(_) => {}
+        Body::None | Body::Empty | Body::Withheld(_) | Body::Tunnel(_) => {}
         Body::Part(part) => append(&mut body, &part),
         Body::Parts(parts) => parts.iter().for_each(|part| append(&mut body, part)),
         Body::Stream(_, stream) => {

@@ -109,7 +109,7 @@ async fn drive_whole(
 ) {
     let head = Part::Owned(head);
     let (parts, stream): (Parts, _) = match body {
-        Body::None | Body::Empty | Body::Withheld(_) => (Parts::from_iter([head]), None),
+        Body::None | Body::Empty | Body::Withheld(_) | Body::Tunnel(_) => (Parts::from_iter([head]), None),
         Body::Part(part) => (Parts::from_iter([head, part]), None),
         Body::Parts(parts) => (std::iter::once(head).chain(parts).collect(), None),
         Body::Stream(_, mut stream) => {

@@ -17,6 +17,8 @@ pub(super) enum ContentFraming {
     Chunked,
     /// By the end of the connection: HTTP/1.0 has no chunks.
     UntilClose,
+    /// There is no content: the connection speaks another protocol behind the head.
+    Switched,
 }
 
 impl ContentFraming {
@@ -50,6 +52,9 @@ pub(super) fn head_of(
             own.fixed("Server", SERVER);
         }
         match (version, keep_alive) {
+            _ if framing == ContentFraming::Switched => {
+                own.fixed("Connection", "Upgrade");
+            }
             (HttpVersion::Http10, true) => {
                 own.fixed("Connection", "keep-alive");
             }
@@ -67,7 +72,7 @@ pub(super) fn head_of(
             (ContentFraming::Chunked, _) => {
                 own.fixed("Transfer-Encoding", "chunked");
             }
-            (ContentFraming::Length | ContentFraming::UntilClose, _) => {}
+            (ContentFraming::Length | ContentFraming::UntilClose | ContentFraming::Switched, _) => {}
         }
     })
 }

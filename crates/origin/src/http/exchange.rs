@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response};
 use tokio::time::timeout_at;
 
@@ -94,13 +95,35 @@ pub(super) fn fault_of_head<B>(
         // Which part it is of a body that was asked for whole is not known.
         206 if !fetch.asks_for_part() => return Some("it answers 206 to what was asked for whole"),
         304 if !fetch.is_conditional() => return Some("it answers 304 to a request without a condition"),
-        101 => return Some("it switches protocols without being asked to"),
+        101 => return fault_of_switch(response.headers(), fetch),
         _ => {}
     }
     if let Some(fault) = framing::fault(response) {
         return Some(fault);
     }
     (length_of_head(response) > head_bytes).then_some("its head is too long")
+}
+
+/// Refuses a switch to another protocol than the one that was asked for (RFC 9110 §7.8).
+fn fault_of_switch(fields: &HeaderMap, fetch: &Fetch) -> Option<&'static str> {
+    let Some(asked) = &fetch.upgrade else { return Some("it switches protocols without being asked to") };
+    let mut named = fields.get_all(header::UPGRADE).iter();
+    let is_it = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(asked.as_bytes());
+    if !named.next().is_some_and(is_it) || named.next().is_some() {
+        return Some("it switches to another protocol than the one that was asked for");
+    }
+    if !has_option(fields, "upgrade") {
+        return Some("it switches protocols without Connection: Upgrade");
+    }
+    let has_length =
+        fields.contains_key(header::CONTENT_LENGTH) || fields.contains_key(header::TRANSFER_ENCODING);
+    has_length.then_some("it switches protocols with a body")
+}
+
+/// Whether Connection has an option.
+pub(super) fn has_option(fields: &HeaderMap, option: &str) -> bool {
+    let values = fields.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|list| list.split(',')).any(|found| found.trim().eq_ignore_ascii_case(option))
 }
 
 /// About as many bytes as the head of a response took.

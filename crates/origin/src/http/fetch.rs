@@ -1,6 +1,7 @@
 //! A request to an origin.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 pub use hyper::Method;
 use hyper::Request;
@@ -38,6 +39,8 @@ pub struct Fetch {
     pub preferred: Option<ServerId>,
     /// Where interim responses go, if anyone takes them.
     pub interim: Option<InterimHeads>,
+    /// The protocol to which the connection may switch, for [`Connections::relay`](super::Connections::relay) only.
+    pub upgrade: Option<Arc<str>>,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -73,6 +76,7 @@ impl Fetch {
             client: None,
             preferred: None,
             interim: None,
+            upgrade: None,
         }
     }
 
@@ -154,6 +158,9 @@ pub(super) fn head(target: &OriginUrl, host: &str, fetch: &Fetch) -> Result<Requ
     request = request.header(header::HOST, host).header(header::VIA, "1.1 penstock");
     if fetch.early {
         request = request.header("early-data", "1");
+    }
+    if let Some(protocol) = &fetch.upgrade {
+        request = request.header(header::CONNECTION, "Upgrade").header(header::UPGRADE, &**protocol);
     }
     if let Some((first, last)) = fetch.range {
         request = request.header(header::RANGE, format!("bytes={first}-{last}"));

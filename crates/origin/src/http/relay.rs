@@ -14,9 +14,9 @@ use hyper::Request;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use self::head::{Head, end_of_head, parse};
-pub use self::response::RelayedResponse;
 use self::response::is_closed;
 pub(super) use self::response::{ActiveRequest, Pooled};
+pub use self::response::{Moved, Outgoing, RelayedResponse, Upgraded};
 pub(super) use self::stream::Stream;
 use super::error::OriginError;
 use super::fetch::Fetch;
@@ -78,7 +78,8 @@ async fn read_head(
         while let Some(end) = end_of_head(&bytes, scanned) {
             let head = parse(&bytes[..end], fetch, limits).map_err(NoHead::Malformed)?;
             bytes.drain(..end);
-            if !(100..200).contains(&head.status) {
+            // 101 is the last head of HTTP on its connection.
+            if head.status == 101 || !(100..200).contains(&head.status) {
                 return Ok((head, bytes));
             }
             if let Some(interim) = &fetch.interim {
@@ -113,7 +114,7 @@ pub(super) fn final_head(mut bytes: &[u8], fetch: &Fetch, limits: &OriginLimits)
     loop {
         let (start, behind) = bytes.split_at(end_of_head(bytes, 0)?);
         let head = parse(start, fetch, limits).ok()?;
-        if !(100..200).contains(&head.status) {
+        if head.status == 101 || !(100..200).contains(&head.status) {
             return Some(head);
         }
         bytes = behind;

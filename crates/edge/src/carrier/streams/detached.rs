@@ -49,7 +49,7 @@ pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instan
         return None;
     }
     let extent = match &response.body {
-        Body::None | Body::Empty | Body::Withheld(_) => return Some((None, None)),
+        Body::None | Body::Empty | Body::Withheld(_) | Body::Tunnel(_) => return Some((None, None)),
         Body::Part(Part::Extent(extent)) => Some(extent),
         Body::Part(Part::Owned(_) | Part::Shared(_) | Part::External(_)) => None,
         Body::Stream(_, stream) => match &**stream {
@@ -72,7 +72,9 @@ pub(super) fn take_content(response: &mut Response, worker: &Worker, now: Instan
     let (parts, stream) = match std::mem::replace(&mut response.body, Body::Withheld(withheld)) {
         Body::Stream(_, mut stream) => (std::mem::take(&mut stream.0.parts), Some(stream)),
         Body::Part(part) => (Parts::from_iter([part]), None),
-        Body::None | Body::Empty | Body::Withheld(_) | Body::Parts(_) => (Parts::new(), None),
+        Body::None | Body::Empty | Body::Withheld(_) | Body::Parts(_) | Body::Tunnel(_) => {
+            (Parts::new(), None)
+        }
     };
     let mut transmission = Transmission::new(parts);
     if let Some(warm) = warm {

@@ -6,7 +6,7 @@
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 
-use crate::http::exchange::fault_of_head;
+use crate::http::exchange::{fault_of_head, has_option};
 use crate::http::fetch::Fetch;
 use crate::http::settings::OriginLimits;
 
@@ -124,12 +124,6 @@ fn content_length(fields: &HeaderMap) -> Result<Option<u64>, &'static str> {
         found = Some(length);
     }
     Ok(found)
-}
-
-/// Whether Connection has an option.
-fn has_option(fields: &HeaderMap, option: &str) -> bool {
-    let values = fields.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|list| list.split(',')).any(|found| found.trim().eq_ignore_ascii_case(option))
 }
 
 #[cfg(test)]

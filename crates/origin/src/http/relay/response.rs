@@ -1,5 +1,7 @@
 //! A response that is relayed: its head, and its body as pieces of memory or as bytes that stay in the socket.
 
+mod upgraded;
+
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -24,8 +26,13 @@ use crate::http::pool::{PooledConnection, Pools};
 use crate::http::rate::RateMeter;
 use crate::http::settings::OriginLimits;
 
+pub use self::upgraded::{Moved, Outgoing, Upgraded};
+
 /// Bytes that one read of a body brings at most.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// 101 Switching Protocols.
+const SWITCHED: u16 = 101;
 
 /// More pieces than this are joined: one call to the system sends few pieces.
 const PIECES_MAX: usize = 6;
@@ -43,7 +50,7 @@ pub struct RelayedResponse {
     proves_end: bool,
     meter: RateMeter,
     limits: OriginLimits,
-    _active: ActiveRequest,
+    active: ActiveRequest,
 }
 
 /// What is to come of the body.
@@ -101,12 +108,20 @@ impl RelayedResponse {
             proves_end,
             meter: RateMeter::default(),
             limits: *limits,
-            _active: active,
+            active,
         };
-        if matches!(response.rest, Rest::Length(0)) {
+        // The connection of a 101 is no connection of HTTP any more.
+        if matches!(response.rest, Rest::Length(0)) && response.head.status != SWITCHED {
             response.end(response.read.is_empty());
         }
         response
+    }
+
+    /// The connection, if the server has switched it to the protocol that was asked for. Nothing else comes on it then.
+    pub fn take_switched(&mut self) -> Option<Upgraded> {
+        let connection = self.connection.take_if(|_| self.head.status == SWITCHED)?;
+        let active = ActiveRequest::new(&self.active.origin, self.active.index);
+        Some(Upgraded::new(connection, std::mem::take(&mut self.read), active))
     }
 
     /// Status code.

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use penstock_tls::OutboundStream;
 use rustix::buffer::spare_capacity;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, Shutdown, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -104,20 +104,51 @@ impl Stream {
     pub(super) async fn read(&mut self, most: usize) -> io::Result<Vec<u8>> {
         match &mut self.transport {
             Transport::Plain(socket) => read_plain(socket, most).await,
-            Transport::Tls(stream) => {
+            Transport::Tls(stream) => poll_fn(|context| poll_read_tls(stream, context, most)).await,
+        }
+    }
+
+    /// Reads what has come, up to `most` bytes; none at the end of the connection. For a reader that writes meanwhile.
+    pub(super) fn poll_read(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<Vec<u8>>> {
+        match &mut self.transport {
+            Transport::Plain(socket) => loop {
+                ready!(socket.poll_read_ready(context))?;
+                // No memory while nothing comes.
                 let mut bytes = vec![0; most];
-                let count = poll_fn(|context| {
-                    let mut buffer = ReadBuf::new(&mut bytes);
-                    ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
-                    Poll::Ready(io::Result::Ok(buffer.filled().len()))
-                })
-                .await?;
-                if count == 0 && !stream.is_end_confirmed() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+                match socket.try_read(&mut bytes) {
+                    Ok(count) => {
+                        bytes.truncate(count);
+                        return Poll::Ready(Ok(bytes));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(error)),
                 }
-                bytes.truncate(count);
-                Ok(bytes)
+            },
+            Transport::Tls(stream) => poll_read_tls(stream, context, most),
+        }
+    }
+
+    /// Writes some of `bytes`.
+    pub(super) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.transport {
+            Transport::Plain(socket) => loop {
+                ready!(socket.poll_write_ready(context))?;
+                match socket.try_write(bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    written => return Poll::Ready(written),
+                }
+            },
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+        }
+    }
+
+    /// Ends the sending direction, with close_notify where there is TLS.
+    pub(super) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.transport {
+            Transport::Plain(socket) => {
+                Poll::Ready(shutdown(&**socket, Shutdown::Write).map_err(io::Error::from))
             }
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(context),
         }
     }
 
@@ -141,6 +172,23 @@ impl Stream {
     pub(super) fn proves_end(&self) -> bool {
         matches!(self.transport, Transport::Tls(_))
     }
+}
+
+/// Reads application data, up to `most` bytes; none behind close_notify.
+fn poll_read_tls(
+    stream: &mut OutboundStream,
+    context: &mut Context<'_>,
+    most: usize,
+) -> Poll<io::Result<Vec<u8>>> {
+    let mut bytes = vec![0; most];
+    let mut buffer = ReadBuf::new(&mut bytes);
+    ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+    let count = buffer.filled().len();
+    if count == 0 && !stream.is_end_confirmed() {
+        return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+    }
+    bytes.truncate(count);
+    Poll::Ready(Ok(bytes))
 }
 
 async fn read_plain(socket: &TcpStream, most: usize) -> io::Result<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 mod edges;
 mod faults;
+mod upgrades;
 
 use std::fs;
 use std::io::Read;
