@@ -1,6 +1,7 @@
 //! Who may use a site: by address, by the page that refers to it, and by name and password.
 
 mod passwords;
+mod refusal;
 mod tokens;
 
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ use penstock_origin::io_threads::IoThreads;
 use super::followed::Followed;
 pub(crate) use passwords::Passwords;
 pub(crate) use passwords::VerifiedPasswords;
+pub use refusal::AccessRefusal;
 pub(crate) use tokens::Tokens;
 #[cfg(feature = "fuzz")]
 pub use tokens::fuzz_tokens;
@@ -29,43 +31,6 @@ pub(crate) struct Access {
     certificates: Option<Vec<CertificateName>>,
     pub(crate) passwords: Option<Passwords>,
     pub(crate) tokens: Option<Tokens>,
-}
-
-/// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessRefusal {
-    /// The address of the client.
-    Address,
-    /// The country of the client.
-    Country,
-    /// The page that refers to the site.
-    Referer,
-    /// The client's certificate, or that there is none.
-    Certificate,
-    /// There is no name with its password, or not the right ones.
-    Credentials,
-    /// There is no token.
-    TokenMissing,
-    /// No token that was shown is right.
-    TokenInvalid,
-    /// Too many passwords wait to be verified.
-    Busy,
-}
-
-impl AccessRefusal {
-    /// The label of metrics.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Address => "address_denied",
-            Self::Country => "country_denied",
-            Self::Referer => "referer_denied",
-            Self::Certificate => "certificate_denied",
-            Self::Credentials => "unauthorized",
-            Self::TokenMissing => "token_missing",
-            Self::TokenInvalid => "token_invalid",
-            Self::Busy => "passwords_busy",
-        }
-    }
 }
 
 impl Access {
