@@ -55,7 +55,7 @@ impl Cache {
         let IndexEntry::Claimed(claim) = self.index.get_or_claim(&[key; 16]) else { panic!("it is there") };
         claim.keep(&object);
         let SliceClaim::Missing(mut fill) = object.claim_slice(0) else { panic!("it is new") };
-        let is_stored = fill.append(&[key; SLICE as usize]).is_ok();
+        let is_stored = fill.append(&of(key)).is_ok();
         if is_stored {
             fill.finish();
         }

@@ -57,7 +57,7 @@ impl Store {
         Tiers::withdraw_end(&self.raw.memory.directory);
     }
 
-    /// Forgets all objects that nobody reads, and leaves them to the successor.
+    /// Forgets all objects but those that responses read, and leaves them to the successor.
     pub fn forget_for_successor(&self) {
         self.index.clear();
     }

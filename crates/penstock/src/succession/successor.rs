@@ -163,7 +163,7 @@ pub(crate) fn end_successor(id: Pid) {
 impl Accepted {
     /// Tells it that this process accepts nothing more.
     pub(crate) fn leave(&self) {
-        // Without a successor there is nobody to tell.
+        // It may have ended.
         let _has_ended = self.channel.send("leaving", &[]).is_err();
     }
 
