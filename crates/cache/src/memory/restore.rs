@@ -25,8 +25,8 @@ use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, TierWarning, slice_length};
 use super::queue_file::QueueFile;
 use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
-use super::record_file::{data, file_bytes, for_each_record, read_header};
-use super::slice_file::{SliceFile, memory_slices, punch};
+use super::record_file::{file_bytes, for_each_record, read_header};
+use super::slice_file::{SliceFile, memory_slices, punch, punch_data};
 use super::slot::{Slot, description_offset, ghost};
 use super::tier::{BusySlots, GivenTier, MemoryTier, TierFiles, available_bytes, same_file};
 use crate::draining;
@@ -335,11 +335,6 @@ fn release_others(taken: &[u32], layout: &SlotLayout, slices: &File, records: &F
         from = next + 1;
     }
     Ok(())
-}
-
-/// Gives back the pages of a range, if there are any. Looking is cheaper than punching.
-pub(super) fn punch_data(file: &File, range: &Range<u64>) -> io::Result<()> {
-    if data(file, range.start, range.end)?.is_none() { Ok(()) } else { punch(file, range) }
 }
 
 /// Makes an empty file of records.

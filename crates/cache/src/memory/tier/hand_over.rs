@@ -14,7 +14,7 @@ use penstock_sys::lock::Unpoisoned;
 use super::MemoryTier;
 use crate::memory::limits::PAGE_BYTES;
 use crate::memory::record;
-use crate::memory::restore::punch_data;
+use crate::memory::slice_file::punch_data;
 
 /// A tier as its process gives it away.
 #[derive(Debug)]
