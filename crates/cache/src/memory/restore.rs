@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -23,12 +22,13 @@ use super::files::{
 use super::holder::{ExpectedBytes, Holder};
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, TierWarning, slice_length};
+use super::predecessor::{BusySlots, GivenTier, same_file};
 use super::queue_file::QueueFile;
 use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
 use super::record_file::{file_bytes, for_each_record, read_header};
 use super::slice_file::{SliceFile, memory_slices, punch, punch_data};
 use super::slot::{Slot, description_offset, ghost};
-use super::tier::{BusySlots, GivenTier, MemoryTier, TierFiles, available_bytes, same_file};
+use super::tier::{MemoryTier, TierFiles, available_bytes};
 use crate::draining;
 use crate::key::{Key, KeyHashing};
 

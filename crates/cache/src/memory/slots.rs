@@ -6,7 +6,7 @@ use std::sync::{OnceLock, Weak};
 
 use super::holder::Holder;
 use super::layout::SlotLayout;
-use super::tier::Predecessor;
+use super::predecessor::Predecessor;
 use crate::s3_fifo::{Candidate, S3Fifo, Uses};
 
 /// Slots whose counters of uses are allocated together.

@@ -4,9 +4,6 @@ mod hand_over;
 mod health;
 mod space;
 
-pub use hand_over::{BusySlots, GivenTier};
-pub(in crate::memory) use hand_over::{Predecessor, same_file};
-
 use std::fmt;
 use std::fs::File;
 use std::io;

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{MemoryTier, Owner, Predecessor, available_bytes};
+use super::{MemoryTier, Owner, available_bytes};
 use crate::memory::demand::Demand;
 use crate::memory::limits::PAGE_BYTES;
+use crate::memory::predecessor::Predecessor;
 use crate::memory::slots::{Entry, Slots};
 
 /// Slices evicted for one that needs space, before that is refused, beside one for each page that it needs.
