@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs package test-package clean
+.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs package test-package test-container clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -74,6 +74,11 @@ test-package: ## Install, use, upgrade and remove the package of the dev program
 	@scripts/install-needs build package package-test
 	cargo build --locked --package penstock
 	@scripts/test-package
+
+test-container: ## Build the container of the dev program and run it with a read-only root; needs root
+	@scripts/install-needs build package package-test container
+	cargo build --locked --package penstock
+	@scripts/test-container
 
 clean: ## Remove everything that was built or generated
 	cargo clean
