@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs package test-package test-container clean
+.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs deny package test-package test-container clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -63,6 +63,10 @@ docs: ## Make a searchable book of the documents in target/book and check its li
 fuzz: ## Feed every fuzz target for 30 s, after building them with coverage counters
 	@scripts/install-needs fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
+
+deny: ## Examine licences, versions, sources and known weaknesses of dependencies; the list of weaknesses is downloaded
+	@scripts/install-needs deny
+	target/tools/bin/cargo-deny --all-features check
 
 package: ## Build the Debian package and its debug symbols into target/package
 	@scripts/install-needs build package
