@@ -66,7 +66,7 @@ fuzz: ## Feed every fuzz target for 30 s, after building them with coverage coun
 
 deny: ## Examine licences, versions, sources and known weaknesses of dependencies; the list of weaknesses is downloaded
 	@scripts/install-needs deny
-	target/tools/bin/cargo-deny --all-features check
+	target/tools/bin/cargo-deny check
 
 package: ## Build the Debian package and its debug symbols into target/package
 	@scripts/install-needs build package
