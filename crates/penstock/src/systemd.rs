@@ -25,6 +25,7 @@ pub(crate) fn stopping(longest: Duration) {
 }
 
 /// Reports without end that this thread runs, twice in the time of `WatchdogSec=`. Without a watchdog it ends at once.
+#[expect(clippy::infinite_loop, reason = "ended with its thread")]
 pub(crate) async fn report_to_watchdog() {
     let Some(period) = watchdog_period(std::env::var("WATCHDOG_USEC").ok().as_deref()) else { return };
     loop {
