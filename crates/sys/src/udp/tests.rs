@@ -70,7 +70,11 @@ fn ipv6_addresses_survive_their_raw_form() {
 fn the_connection_id_chooses_the_socket() {
     let first = bind(loopback(), Binding::Present, 1 << 16).unwrap();
     let address = first.local_addr().unwrap();
-    let sockets = [first, bind(address, Binding::Present, 1 << 16).unwrap(), bind(address, Binding::Present, 1 << 16).unwrap()];
+    let sockets = [
+        first,
+        bind(address, Binding::Present, 1 << 16).unwrap(),
+        bind(address, Binding::Present, 1 << 16).unwrap(),
+    ];
     steer_by_connection_id(&sockets[0], 3).unwrap();
     let client = bind(loopback(), Binding::Present, 1 << 16).unwrap();
     for id in [0_u16, 1, 2, 3, 255, 256, 0x1234, 0xffff] {
