@@ -495,7 +495,7 @@ fn open_everywhere(
     let mut sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
     let paced_low_water = paced_low_water(&sockets, configured.socket.unsent_low_water.unwrap_or(0));
     if configured.protocols.h3 {
-        let udp = given.open_udp(address, openings.len(), is_new)?;
+        let udp = given.open_udp(address, configured.socket.binding, openings.len(), is_new)?;
         sockets.extend(udp.iter().flatten().cloned());
         of_workers.iter_mut().zip(udp).for_each(|(of_worker, udp)| of_worker.extend(udp));
     }

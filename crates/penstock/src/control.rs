@@ -140,6 +140,8 @@ impl Control {
     /// Obeys signals until the service has ended.
     pub(crate) fn run(self, service: impl Service) {
         let Self { runtime, signals } = self;
+        // On this thread, so that the reports end when it does nothing else any more.
+        drop(runtime.spawn(systemd::report_to_watchdog()));
         runtime.block_on(obey(signals, service));
     }
 }

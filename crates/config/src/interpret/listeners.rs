@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use penstock_sys::socket::ListenOptions;
+use penstock_sys::socket::{Binding, ListenOptions};
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
@@ -18,6 +18,7 @@ use crate::section::{Position, Text, Texts, position, start};
 /// The default options of a listener's socket.
 pub(crate) fn default_options() -> ListenOptions {
     ListenOptions {
+        binding: Binding::Present,
         send_buffer: None,
         receive_buffer: None,
         unsent_low_water: Some(limits::UNSENT_LOW_WATER_BYTES),
@@ -240,7 +241,9 @@ fn options(raw: &raw::Listener, reader: &mut Reader<'_>) -> ListenOptions {
         &buffer,
         limits::UNSENT_LOW_WATER_BYTES,
     );
+    let is_free = reader.flag("freebind", raw.freebind.as_ref(), default.binding == Binding::Free);
     ListenOptions {
+        binding: if is_free { Binding::Free } else { Binding::Present },
         send_buffer: some(reader.size("send_buffer", raw.send_buffer.as_ref(), &buffer, 0)),
         receive_buffer: some(reader.size("receive_buffer", raw.receive_buffer.as_ref(), &buffer, 0)),
         unsent_low_water: (low_water > 0).then_some(low_water),
