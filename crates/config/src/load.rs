@@ -1,5 +1,6 @@
 //! Loads a configuration from a file, a text or a directory.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::model::{
 };
 use crate::raw;
 use crate::section::Section;
-use crate::sources::{Includes, Sources, read};
+use crate::sources::{Includes, Sources, read, read_all};
 use crate::variables::Environment;
 
 impl Config {
@@ -31,6 +32,20 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
         let text = read(path).map_err(|(what, instead)| vec![unplaced(path, what, instead)])?;
         Self::from_text(&text, path)
+    }
+
+    /// As [`Config::load`], for a stream such as standard input in place of the file at `path`. Returns its text too.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn read_from(stream: impl Read, path: &Path) -> (String, Result<Self, Vec<Fault>>) {
+        match read_all(stream) {
+            Ok(text) => {
+                let config = Self::from_text(&text, path);
+                (text, config)
+            }
+            Err((what, instead)) => (String::new(), Err(vec![unplaced(path, what, instead)])),
+        }
     }
 
     /// As [`Config::load`], for the text of the file at `path`.
@@ -108,7 +123,7 @@ impl Config {
             warnings: Vec::new(),
             source: ConfigSource {
                 files: vec![PathBuf::from("--listen")],
-                addresses: Vec::new(),
+                places: Vec::new(),
                 paths: Vec::new(),
             },
         })

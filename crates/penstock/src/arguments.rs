@@ -50,10 +50,14 @@ SIGHUP reads the configuration and the certificates again; if they have a fault,
 SIGUSR1 opens the access log again, after logrotate has renamed it. SIGUSR2 is ignored.";
 
 const CHECK_EXAMPLES: &str = "\
-Example:
+Examples:
   penstock check -c penstock.yaml && systemctl reload penstock
+  penstock check -c penstock.yaml --strict --json      in a pipeline
+  render.sh | penstock check -c - --base /etc/penstock
 
-It reads certificates and keys and looks at directories, as the server would, but opens no port.";
+It reads certificates and keys and looks at directories, as the server would, but opens no port.
+
+Exit codes: 0 the server can use it, 2 it cannot, 1 a warning with --strict.";
 
 const KEYSERVER_EXAMPLES: &str = "\
 Examples:
@@ -187,9 +191,21 @@ pub(crate) struct ServeInput {
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// The configuration file (YAML).
+    /// The configuration file (YAML); - is standard input.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+
+    /// Where relative paths start in a configuration from standard input.
+    #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    pub(crate) base: PathBuf,
+
+    /// Exit with 1 if there is a warning.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Print JSON for programs instead of lines.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -9,6 +9,8 @@ mod console_limits;
 mod control;
 mod descriptors;
 mod failure;
+mod finding;
+mod findings;
 mod logging;
 mod ports;
 mod privileges;

@@ -1,5 +1,6 @@
 //! The program as it is run: what it prints, its exit codes, its signals.
 
+mod checks;
 mod commands;
 mod doctor;
 mod documented;
