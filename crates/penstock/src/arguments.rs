@@ -4,6 +4,7 @@ mod cache;
 mod cluster;
 mod config;
 mod ech;
+mod init;
 mod load;
 mod sign;
 mod tickets;
@@ -21,6 +22,7 @@ pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
 pub(crate) use cluster::{ClusterArgs, ClusterCommand, LocateArgs, StatusArgs};
 pub(crate) use config::{ConfigArgs, ConfigCommand};
 pub(crate) use ech::{EchArgs, EchCommand};
+pub(crate) use init::InitArgs;
 pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
     PlayedQuality, ProtocolName, ResumeBy, TlsOptions, TlsVersion,
@@ -34,6 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   penstock serve --root ./video                       https://localhost:8443/, no configuration
   penstock serve -c /etc/penstock/penstock.yaml       what a service runs
+  penstock init                                       a first configuration
   penstock check -c /etc/penstock/penstock.yaml       before a reload (SIGHUP)
 
 Exit codes: 0 fine, 2 wrong usage or configuration, 1 anything else.";
@@ -108,6 +111,9 @@ pub(crate) enum Command {
 
     /// Sign TLS handshakes of other servers with private keys that stay on this machine.
     Keyserver(KeyserverArgs),
+
+    /// Write a first configuration: five questions, or none with --yes.
+    Init(InitArgs),
 
     /// Check a configuration file: print each fault with its line and a remedy.
     Check(CheckArgs),

@@ -59,6 +59,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Ech(ech) => commands::ech::run(&ech),
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),
+        Command::Init(init) => commands::init::run(&init),
         Command::Load(load) => commands::load::run(&load),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { directory } => commands::manual::man(directory.as_deref()),

@@ -35,7 +35,8 @@ fn examples() -> Vec<PathBuf> {
 }
 
 /// Names of the certificates, for all hosts of the examples.
-const NAMES: &str = "subjectAltName=DNS:example.com,DNS:*.example.com,DNS:*.vod.example.com,DNS:*.video.example.com";
+const NAMES: &str =
+    "subjectAltName=DNS:example.com,DNS:*.example.com,DNS:*.vod.example.com,DNS:*.video.example.com";
 
 /// A self-signed certificate and its key, as two files.
 fn make_certificate(chain: &Path, key: &Path) {

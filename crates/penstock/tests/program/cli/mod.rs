@@ -4,6 +4,7 @@ mod checks;
 mod commands;
 mod doctor;
 mod documented;
+mod init;
 mod privileges;
 mod program;
 mod serving;
