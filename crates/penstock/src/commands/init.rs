@@ -3,6 +3,7 @@
 mod answers;
 mod questions;
 mod text;
+mod yaml;
 
 use std::fs::{self, File};
 use std::io::{self, Write};

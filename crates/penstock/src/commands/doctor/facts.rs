@@ -13,6 +13,7 @@ use penstock_sys::machine::{Machine, has_aes_hardware};
 use penstock_sys::traffic::ProtocolVersion;
 use rustix::process::geteuid;
 
+use super::certificates::{self, CertificateFact};
 use super::logind;
 use crate::advice::Circumstances;
 use crate::finding::Finding;
@@ -43,6 +44,8 @@ pub(crate) struct Configuration {
     pub(crate) findings: Vec<Finding>,
     /// The store of its fleet.
     pub(crate) store: Vec<StoreFinding>,
+    /// Its certificates, and those that it shows to other servers.
+    pub(crate) certificates: Vec<CertificateFact>,
     /// What keyservers and tokens have signed; empty if they were not asked.
     pub(crate) remote_keys: Vec<RemoteKeyCheck>,
 }
@@ -62,7 +65,8 @@ impl Configuration {
                 let remote_keys = if asking { check_remote_keys(&config.tls) } else { Ok(Vec::new()) };
                 // Only a machine without space for threads fails here, which other findings show.
                 let remote_keys = remote_keys.unwrap_or_default();
-                Self { findings, remote_keys, store }
+                let certificates = certificates::of(&config);
+                Self { findings, remote_keys, store, certificates }
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::arguments::InitArgs;
 use crate::failure::Failure;
 
 use super::questions::{Question, Questions};
-use super::text::quoted;
+use super::yaml::{quoted, quoted_path};
 
 /// What a configuration is made of.
 pub(super) struct Answers {
@@ -117,7 +117,7 @@ fn place(text: &str) -> Result<Place, String> {
         return Err("write a directory, or a URL such as http://192.0.2.5:8080".to_owned());
     }
     let path = absolute(text).map_err(|error| format!("{text}: {error}"))?;
-    accepted("", "", &format!("directory: {}", quoted(&path.display().to_string())))?;
+    accepted("", "", &format!("directory: {}", quoted_path(&path)))?;
     Ok(Place::Directory(path))
 }
 
@@ -158,7 +158,7 @@ fn disk(arguments: &InitArgs, questions: Questions) -> Result<Option<DiskTier>, 
         let (directory, size) =
             text.rsplit_once(' ').ok_or("write a directory, a space and a size; or none")?;
         let directory = absolute(directory.trim()).map_err(|error| format!("{directory}: {error}"))?;
-        let shown = quoted(&directory.display().to_string());
+        let shown = quoted_path(&directory);
         let tier = format!("cache: {{disk: [{{directory: {shown}, size: {}}}]}}", quoted(size));
         accepted(&tier, "", "directory: /")?;
         Ok(Some(DiskTier { directory, size: size.to_owned() }))
@@ -207,7 +207,7 @@ fn certificate_source(text: &str) -> Result<CertificateSource, String> {
         [chain, key] => {
             let path = |name: &str| absolute(name).map_err(|error| format!("{name}: {error}"));
             let (chain, key) = (path(chain)?, path(key)?);
-            let [shown_chain, shown_key] = [&chain, &key].map(|path| quoted(&path.display().to_string()));
+            let [shown_chain, shown_key] = [&chain, &key].map(|path| quoted_path(path));
             let tls = format!("tls: {{certificates: [{{chain: {shown_chain}, key: {shown_key}}}]}}");
             accepted(&tls, "", "directory: /")?;
             Ok(CertificateSource::Files { chain, key })
@@ -242,7 +242,7 @@ fn accepted(section: &str, site: &str, origin: &str) -> Result<(), String> {
 }
 
 /// A size as it is written, rounded down to MiB or GiB.
-pub(super) fn size_text(bytes: u64) -> String {
+fn size_text(bytes: u64) -> String {
     match bytes >> 30 {
         0..4 => format!("{}MiB", bytes >> 20),
         gibibytes => format!("{gibibytes}GiB"),

@@ -1,20 +1,11 @@
 //! The text of a first configuration.
 
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
-use std::path::Path;
 
 use crate::privileges;
 
 use super::answers::{Answers, CertificateSource, Content};
-
-/// A value in double quotes, as YAML and as this configuration read it.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text.replace("${", "$${")).to_string()
-}
-
-fn quoted_path(path: &Path) -> String {
-    quoted(&path.display().to_string())
-}
+use super::yaml::{quoted, quoted_path};
 
 /// The whole file. `listen` is the only address for clients.
 pub(super) fn configuration(answers: &Answers, listen: Option<SocketAddr>) -> String {
