@@ -75,8 +75,8 @@ fn entry(here: Position, is_name: bool, path: &str) -> Entry {
 #[derive(Debug)]
 enum Node {
     Scalar,
-    List(Vec<Spanned<Node>>),
-    Section(Vec<(Text, Spanned<Node>)>),
+    List(Vec<Spanned<Self>>),
+    Section(Vec<(Text, Spanned<Self>)>),
 }
 
 impl<'de> Deserialize<'de> for Node {
