@@ -39,7 +39,8 @@ impl KeyPaths {
     /// on its line. Of a section and its first key it is the section, of a list and its first item the item.
     #[must_use]
     pub fn at(&self, line: usize, column: usize) -> Option<&str> {
-        let of_line = || self.keys.iter().filter(|entry| entry.line == line);
+        let before = |line| self.keys.partition_point(|entry| entry.line < line);
+        let of_line = || self.keys[before(line)..before(line.saturating_add(1))].iter();
         let exact = |is_name| of_line().rfind(|entry| entry.column == column && entry.is_name == is_name);
         let found = exact(false).or_else(|| exact(true));
         found.or_else(|| of_line().rfind(|entry| entry.column < column)).map(|entry| entry.path.as_str())

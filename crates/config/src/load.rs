@@ -13,6 +13,7 @@ use crate::fault::Fault;
 use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{default_options, default_versions, interpret, worker_for_each_core};
+use crate::key_paths::KeyPaths;
 use crate::model::{
     Cache, Config, ConfigSource, ConfiguredCertificate, HostPattern, KeyserverConfig, Limits, Listener, Log,
     Origin, Site, SiteSettings, Tls,
@@ -169,6 +170,7 @@ fn parse<R: DeserializeOwned + Section, T>(
 pub fn fuzz_config(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let lines = text.split(['\n', '\r']).count();
+    let keys = KeyPaths::of(text);
     let (faults, right) = match Config::from_text_in(
         text,
         Path::new("/nowhere/fuzz.yaml"),
@@ -188,6 +190,7 @@ pub fn fuzz_config(input: &[u8]) {
         assert!(!shown.contains(char::is_control), "{shown:?} is not one line");
         assert!(fault.line <= lines, "{shown:?} lies behind the end, {lines}");
         assert!(!fault.what.is_empty());
+        assert!(fault.line > 0 || keys.at(fault.line, fault.column).is_none());
     }
 }
 

@@ -1,12 +1,12 @@
 //! The five questions, and what their answers mean.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf, absolute};
 
 use penstock_config::{Config, Environment, has_key, limits};
 use rustix::fs::statvfs;
 
+use crate::advice::Circumstances;
 use crate::arguments::InitArgs;
 use crate::failure::Failure;
 
@@ -133,16 +133,13 @@ fn memory(arguments: &InitArgs, questions: Questions) -> Result<String, Failure>
     })
 }
 
-/// A quarter of what is smaller: the free space of shared memory or the memory of the machine.
+/// A quarter of what is smallest: the free space of shared memory, the memory of the machine, or what this process may have.
 fn proposed_memory() -> u64 {
-    let shared = statvfs("/dev/shm").map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
-    let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-    });
-    let total = total.map_or(shared, |kibibytes| kibibytes.saturating_mul(1024));
+    let Circumstances { memory_max, memory_total, .. } = Circumstances::read();
+    let shared = statvfs("/dev/shm").ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize));
+    let most = [shared, memory_max, memory_total].into_iter().flatten().min();
     let least = limits::MEMORY_TIER_SLICES_MIN * u64::from(limits::SLICE_BYTES);
-    (shared.min(total) / 4).max(least)
+    (most.unwrap_or_default() / 4).max(least)
 }
 
 fn disk(arguments: &InitArgs, questions: Questions) -> Result<Option<DiskTier>, Failure> {

@@ -10,16 +10,16 @@ mount --make-rprivate /
 # The network of the machines, and the origin at its end.
 ip link set lo up
 ip link add fleet type bridge
-ip addr add 10.0.0.254/24 dev fleet
+ip addr add 192.0.2.254/24 dev fleet
 ip link set fleet up
 echo 'the first film' >origin/film.txt
-(cd origin && exec python3 -u -m http.server --bind 10.0.0.254 8080 >/dev/null 2>"$HERE/origin.log") &
+(cd origin && exec python3 -u -m http.server --bind 192.0.2.254 8080 >/dev/null 2>"$HERE/origin.log") &
 
 # Names that every machine resolves.
 mount -t tmpfs tmpfs /mnt
 cp -a /etc/. /mnt/
 mount --move /mnt /etc
-for number in 1 2 3 4 5; do echo "10.0.0.$number edge$number" >>/etc/hosts; done
+for number in 1 2 3 4 5; do echo "192.0.2.$number edge$number" >>/etc/hosts; done
 
 # A machine: its own network, host name, and directories that begin empty.
 machine() {
@@ -35,7 +35,7 @@ machine() {
   nsenter --target "$pid" --net --uts --mount bash -euo pipefail -s <<INSIDE
 hostname $name
 ip link set lo up
-ip addr add 10.0.0.$number/24 dev inside
+ip addr add 192.0.2.$number/24 dev inside
 ip link set inside up
 mount -t tmpfs tmpfs /mnt
 cp -a /etc/. /mnt/
