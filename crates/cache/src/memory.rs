@@ -43,4 +43,4 @@ pub(crate) use restore::{Dormant, OBJECT_MAX, RestoredSlice};
 pub(crate) use scrub::Scrubber;
 pub(crate) use slice_file::WriteError;
 pub(crate) use slot::{Note, Slot, ghost};
-pub use tier::MemoryTier;
+pub use tier::{BusySlots, GivenTier, MemoryTier};

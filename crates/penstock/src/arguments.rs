@@ -50,7 +50,8 @@ Examples:
 
 Signals: SIGTERM and SIGINT let running responses finish, then stop; a second one stops at once.
 SIGHUP reads the configuration and the certificates again; if they have a fault, nothing changes.
-SIGUSR1 opens the access log again, after logrotate has renamed it. SIGUSR2 is ignored.";
+SIGUSR1 opens the access log again, after logrotate has renamed it.
+SIGUSR2 hands over to a new process of the program that lies at the same path: no connection is lost.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:

@@ -17,6 +17,7 @@ mod privileges;
 mod self_signed;
 mod storage_advice;
 mod store_advice;
+mod succession;
 mod systemd;
 mod terminal;
 

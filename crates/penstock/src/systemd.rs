@@ -9,6 +9,11 @@ pub(crate) fn ready() {
     notify(&[NotifyState::Ready]);
 }
 
+/// Another process is the main one of the service from now on.
+pub(crate) fn succeeded_by(id: u32) {
+    notify(&[NotifyState::MainPid(id), NotifyState::Ready]);
+}
+
 /// A reload begins. The time tells systemd this notification from an older one.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
