@@ -151,3 +151,32 @@ fn what_cannot_be_used_is_refused_before_anything_is_written() {
     let found: Vec<_> = fs::read_dir(files.at("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(found.len(), 3, "{found:?}");
 }
+
+#[test]
+fn the_settings_to_try_are_right_too() {
+    let files = Files::new();
+    let directory = files.at("video").display().to_string();
+    for (content, more) in [("--directory", directory.as_str()), ("--origin", "http://192.0.2.5:8080")] {
+        let file = files.at(&format!("{}.yaml", &content[2..])).display().to_string();
+        let domain = "video.example.com";
+        let output =
+            run(&["init", "--yes", "--domain", domain, content, more, "--admin", "none", "-o", &file]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = fs::read_to_string(&file).unwrap();
+        // The user and the directory of logs are those of an installed server.
+        let is_setting = |line: &str| {
+            let setting = line.trim_start().strip_prefix('#').filter(|rest| !rest.starts_with(' '));
+            setting.is_some_and(|setting| !setting.starts_with("user") && !setting.starts_with("log"))
+        };
+        let tried: String = text
+            .lines()
+            .map(|line| if is_setting(line) { line.replacen('#', "", 1) } else { line.to_owned() } + "\n")
+            .collect();
+        for part in ["\nadmin: ", "\n    headers: ", "\n    routes: ", "\nlimits:"] {
+            assert!(tried.contains(part), "{part:?}: {tried}");
+        }
+        fs::write(&file, &tried).unwrap();
+        let checked = run(&["check", "-c", &file]);
+        assert_eq!(checked.status.code(), Some(0), "{}\n{tried}", stderr(&checked));
+    }
+}
