@@ -107,6 +107,15 @@ pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
     socket.bind(&address.into()).map_err(fail("bind"))
 }
 
+/// Asks whether this process may choose an algorithm of TCP for its sockets. The kernel may load a module for it.
+///
+/// # Errors
+/// What the system said: `ENOENT` if it has no such algorithm, `EPERM` if this user may not choose it.
+pub fn probe_congestion_control(name: &str) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(name.as_bytes())
+}
+
 /// Opens a non-blocking listener that shares its port with the other workers' (`SO_REUSEPORT`).
 ///
 /// TCP acknowledges the first bytes of its connections with the answer, or after 40 ms (`TCP_QUICKACK` 0): one packet less for

@@ -110,7 +110,8 @@ fn redirect(text: &Text, tls: bool, reader: &mut Reader<'_>) -> Option<HttpsPort
     }
 }
 
-/// Enters an address, which must be new. Port 0 never clashes: the system chooses a free one.
+/// Enters an address, which must be new and may not overlap with another one. Port 0 never clashes: the system chooses a
+/// free one.
 pub(super) fn claim(
     key: &str,
     address: SocketAddr,
@@ -118,13 +119,29 @@ pub(super) fn claim(
     taken: &mut Vec<(SocketAddr, Position)>,
     reader: &mut Reader<'_>,
 ) {
-    match taken.iter().find(|(other, _)| *other == address && address.port() != 0) {
-        Some((_, first)) => {
-            let what = format!("{key}: {address} is already used on {}", reader.line(*first, here));
-            reader.fault(here, what, "write another port or remove one of them");
-        }
-        None => taken.push((address, here)),
+    let same = taken.iter().find(|(other, _)| *other == address && address.port() != 0);
+    if let Some((_, first)) = same {
+        let what = format!("{key}: {address} is already used on {}", reader.line(*first, here));
+        reader.fault(here, what, "write another port or remove one of them");
+        return;
     }
+    if let Some((other, first)) = taken.iter().find(|(other, _)| overlap(*other, address)) {
+        let what = format!(
+            "{key}: {address} overlaps with {other} on {}, and the system gives a port once",
+            reader.line(*first, here)
+        );
+        let every = if address.ip().is_unspecified() { address } else { *other };
+        let instead = format!("write another port, or in place of {every} each address that is to have it");
+        reader.fault(here, what, instead);
+    }
+    taken.push((address, here));
+}
+
+/// Whether two listeners cannot both be open, because one of them has every address of the same family. `[::]` does not
+/// include IPv4.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_every = one.ip().is_unspecified() || other.ip().is_unspecified();
+    is_every && one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }
 
 fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reader<'_>) {

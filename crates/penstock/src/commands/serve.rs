@@ -14,13 +14,13 @@ use penstock_sys::socket::given_listeners;
 use rustix::process::Pid;
 use tokio::sync::oneshot;
 
-use crate::advice::{Circumstances, advise};
+use crate::advice::Circumstances;
 use crate::arguments::ServeArgs;
 use crate::control::{Control, HandOverOutcome, Service};
 use crate::failure::Failure;
 use crate::ports::wait_while_in_use;
 use crate::succession::{Accepted, Estate, Predecessor, Program, Successor, end_successor};
-use crate::{descriptors, logging, privileges, self_signed, systemd, terminal};
+use crate::{descriptors, findings, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
 mod calibration;
@@ -87,8 +87,9 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
 }
 
 fn warn(config: &Config, circumstances: &Circumstances) {
-    let advice = advise(config, circumstances);
-    config.warnings.iter().chain(&advice).for_each(|warning| tracing::warn!("{warning}"));
+    for found in findings::at_start(config, circumstances) {
+        tracing::warn!("{}", found.fault);
+    }
 }
 
 fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
