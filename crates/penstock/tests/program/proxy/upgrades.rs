@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use penstock_testkit::origin::{Origin, answer, field, write};
-use penstock_testkit::{Client, Server, Setup, Stream, Tool, until, unused_address};
+use penstock_testkit::{Client, Server, Setup, Stream, Tool, memory_directory, until, unused_address};
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use super::proxy;
 
@@ -64,17 +65,18 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
 }
 
-fn caching(origin: &Origin) -> Server {
+fn caching(origin: &Origin, memory: &TempDir) -> Server {
     Setup::new()
         .workers(1)
+        .section(&format!("cache: {{memory: {{directory: {}/tier, size: 16MiB}}}}", memory.path().display()))
         .sites(&format!("- origin: {{http: [\"{}\"], upgrades: [websocket]}}", origin.url()))
         .start()
 }
 
 #[test]
 fn bytes_pass_both_ways_with_and_without_a_cache() {
-    let origin = echo();
-    for server in [proxy(&[&origin], KEYS), caching(&origin)] {
+    let (origin, memory) = (echo(), memory_directory());
+    for server in [proxy(&[&origin], KEYS), caching(&origin, &memory)] {
         for mut client in both(&server) {
             switched(&mut client);
             let asked = origin.asked().pop().unwrap();
