@@ -98,6 +98,13 @@ impl Client<TcpStream> {
         Self::connect(server.http())
     }
 
+    /// A connection, if the server accepts one.
+    pub fn try_connect(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect_timeout(&address, DEADLINE).ok()?;
+        stream.set_read_timeout(Some(DEADLINE)).ok()?;
+        Some(Self::over(stream))
+    }
+
     /// A TCP connection on which nothing has been said.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, DEADLINE).unwrap();

@@ -307,6 +307,11 @@ impl Server {
         before
     }
 
+    /// Follows a process that succeeds the one that serves.
+    pub fn adopt(&self, successor: Pid) {
+        self.program().adopt(successor);
+    }
+
     /// Waits until the process before the one that serves has ended.
     pub fn wait_for_predecessor(&self) -> ExitStatus {
         until("the end of the process before", || self.program().try_wait_before())

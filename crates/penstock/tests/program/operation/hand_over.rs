@@ -8,7 +8,7 @@ use std::time::Duration;
 use penstock_testkit::frames::{Peer, get};
 use penstock_testkit::origin::{Origin, file, target};
 use penstock_testkit::{Client, Content, Server, Setup, Stream, Tool, until};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LARGE, ask_admin, downloading, finish, text_of};
 
@@ -232,6 +232,20 @@ fn twenty_successions_under_load_fail_no_request_and_keep_the_cache() {
     assert!(cached.asked() <= asked + 8, "the origin was asked {} times more", cached.asked() - asked);
 }
 
+impl Cached {
+    /// Has a successor start, and returns its process without waiting until it is ready.
+    fn begin(&self, round: usize) -> Pid {
+        let line = "handing over to process ";
+        let begun = || self.server.log().iter().filter(|said| said.contains(line)).count();
+        self.server.signal(Signal::USR2);
+        until("the new process", || (begun() >= round).then_some(()));
+        let log = self.server.log();
+        let said = log.iter().rfind(|said| said.contains(line)).unwrap();
+        let successor = said.split(line).nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        Pid::from_raw(successor.parse().unwrap()).unwrap()
+    }
+}
+
 #[test]
 fn a_successor_that_is_killed_while_it_starts_changes_nothing() {
     let cached = Cached::start();
@@ -239,15 +253,7 @@ fn a_successor_that_is_killed_while_it_starts_changes_nothing() {
     let id = cached.server.pid();
     cached.server.expect_warning("not handed over");
     for round in 1..=5 {
-        let line = "handing over to process ";
-        let begun = || cached.server.log().iter().filter(|said| said.contains(line)).count();
-        cached.server.signal(Signal::USR2);
-        until("the new process", || (begun() >= round).then_some(()));
-        let log = cached.server.log();
-        let said = log.iter().rfind(|said| said.contains(line)).unwrap();
-        let successor = said.split(line).nth(1).and_then(|rest| rest.split(',').next()).unwrap();
-        kill_process(rustix::process::Pid::from_raw(successor.parse().unwrap()).unwrap(), Signal::KILL)
-            .unwrap();
+        kill_process(cached.begin(round), Signal::KILL).unwrap();
         cached.server.logs("this process goes on", round);
         assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
         assert!(cached.status(&format!("/new{round}.mp4")).contains("stored"), "it fills again");
@@ -255,4 +261,37 @@ fn a_successor_that_is_killed_while_it_starts_changes_nothing() {
     assert_eq!(cached.server.pid(), id);
     cached.server.hand_over();
     assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
+}
+
+#[test]
+fn a_successor_serves_with_the_same_cache_when_the_process_before_is_killed_at_any_time() {
+    for wait in [0, 5, 10, 20, 40, 80] {
+        let cached = Cached::start();
+        cached.status("/one.mp4");
+        // It may be in time to hand over, and it may be too late to start one: either way the other one serves.
+        let successor = cached.begin(1);
+        thread::sleep(Duration::from_millis(wait));
+        let before = cached.server.pid();
+        kill_process(before, Signal::KILL).unwrap();
+        cached.server.adopt(successor);
+        until("the successor to serve", || {
+            Client::try_connect(cached.server.http()).and_then(|mut client| client.try_get("/one.mp4").ok())
+        });
+        assert!(cached.status("/one.mp4").starts_with("penstock; hit"), "killed after {wait} ms");
+        assert!(cached.status("/two.mp4").contains("stored"));
+    }
+}
+
+#[test]
+fn a_stop_while_a_successor_starts_ends_both() {
+    let cached = Cached::start();
+    cached.status("/one.mp4");
+    // It stands still, so that it is not ready in time.
+    cached.server.tolerate_warning("not handed over");
+    let successor = cached.begin(1);
+    kill_process(successor, Signal::STOP).unwrap();
+    cached.server.signal(Signal::TERM);
+    kill_process(successor, Signal::CONT).unwrap();
+    assert!(cached.server.wait().success());
+    until("no process to listen", || Client::try_connect(cached.server.http()).is_none().then_some(()));
 }
