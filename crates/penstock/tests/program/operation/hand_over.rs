@@ -44,6 +44,27 @@ fn a_successor_accepts_while_the_process_before_ends_its_responses() {
 }
 
 #[test]
+fn no_connection_of_quic_loses_packets_to_the_process_before() {
+    if !crate::http3::has_client() {
+        return;
+    }
+    let listeners = Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""]);
+    let server = listeners.limits("drain_deadline: 1m").start();
+    let small = server.file("small.mp4", SMALL);
+    server.file("large.mp4", LARGE);
+    let slow = downloading(Client::tls(&server));
+    small.assert_range(0..SMALL, &crate::http3::content(&server, "/small.mp4"));
+    server.hand_over();
+    // The process before still runs, and has the socket open no more.
+    for _ in 0..5 {
+        small.assert_range(0..SMALL, &crate::http3::content(&server, "/small.mp4"));
+    }
+    drop(slow);
+    assert!(server.wait_for_predecessor().success());
+    small.assert_range(0..SMALL, &crate::http3::content(&server, "/small.mp4"));
+}
+
+#[test]
 fn a_session_ticket_of_the_process_before_resumes() {
     let server = Setup::new().start();
     server.write("a.txt", "a\n");
