@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::object::ObjectMetadata;
 use crate::site::{CacheRequest, HttpSite, Variants, key_of};
+use crate::store::hand_over::Changes;
 use crate::store::invalidations::Invalidations;
 use crate::store::tiers::ConfiguredTiers;
 use crate::store::volatile::VolatileObjects;
@@ -65,6 +66,8 @@ pub struct Store {
     /// Whether these may be used: false until the purges are known that this machine missed.
     restores: watch::Sender<bool>,
     adoption: Mutex<Adoption>,
+    /// Targets that clients have changed since a successor has the memory tier, and that it does not know.
+    changes: Mutex<Changes>,
     /// Memory in bytes for what goes past a cache without space.
     pub(crate) past_cache: Arc<Semaphore>,
     raw: Cache,
@@ -118,6 +121,7 @@ impl Store {
             has_earlier_objects,
             restores: watch::Sender::new(true),
             adoption: Mutex::default(),
+            changes: Mutex::default(),
             past_cache: Arc::new(Semaphore::new(past_cache)),
             raw: raw.clone(),
         })
@@ -276,8 +280,14 @@ impl Store {
         fields: &[(String, String)],
         now: SystemTime,
     ) {
-        self.invalidations.add(&site.name, target, || self.purges.later_stamp(now));
-        let (shared, own) = (key_of(&site.name, target, &[], &[]), key_of(&site.name, target, fields, &[]));
+        self.note_for_successor(&site.name, target);
+        self.invalidate_named(&site.name, target, fields, now);
+    }
+
+    /// The same, for a site by its name.
+    fn invalidate_named(&self, site: &str, target: &str, fields: &[(String, String)], now: SystemTime) {
+        self.invalidations.add(site, target, || self.purges.later_stamp(now));
+        let (shared, own) = (key_of(site, target, &[], &[]), key_of(site, target, fields, &[]));
         for primary in [shared].into_iter().chain((own != shared).then_some(own)) {
             for key in self.variants.kept(&primary).into_iter().chain([primary]) {
                 self.index.forget(&key, &self.tier);

@@ -57,7 +57,10 @@ pub(crate) trait Service {
         true
     }
 
-    /// Tells the successor what this process still needs.
+    /// Tells the successor what clients have changed here.
+    fn tell_changes(&mut self) {}
+
+    /// The same, and what this process still needs.
     fn tell_successor(&mut self) {}
 
     /// Has health checks fail and connections end with their next response, while listeners accept. Returns how long that
@@ -205,6 +208,10 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
             (Event::Tick, Phase::Succeeded(end)) if Instant::now() >= end || service.is_empty() => {
                 drain_for_successor(&mut service)
             }
+            (Event::Tick, phase @ Phase::Succeeded(_)) => {
+                service.tell_changes();
+                phase
+            }
             (Event::Tick, Phase::Serving) => {
                 service.adopt_tiers();
                 begin_hand_over_if_due(&mut service, &mut hand_over_is_due)
@@ -249,6 +256,7 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
                 return stop(&mut service, phase).await;
             }
             (Event::Ended, _) => {
+                service.tell_changes();
                 tracing::info!("stopped");
                 return;
             }

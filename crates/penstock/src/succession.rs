@@ -10,6 +10,7 @@
 //! | old | `all` | That was everything. |
 //! | new | `ready` | It accepts connections. |
 //! | old | `leaving` | It accepts nothing more, and takes no orders. |
+//! | old | `changed` | Targets that its clients have changed (RFC 9111 §4.4); repeated. |
 //! | old | `busy` | The slots of the memory tier that it still reads; repeated. |
 //!
 //! Either may end at any time, which the other one sees as the end of the messages. Until `ready` the old process then goes on

@@ -1,15 +1,20 @@
 //! The cache passes to a successor that runs beside this process.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use penstock_cache::purge::NotKept;
 use penstock_cache::{BusySlots, GivenTier, Tiers};
-use penstock_config::Cache;
+use penstock_config::{Cache, limits};
+use penstock_sys::lock::Unpoisoned;
 
 use crate::store::tiers::ConfiguredTiers;
 use crate::store::{Store, StoreError, Tenure};
+
+/// Targets that clients have changed, for a successor: a line each, with the site and the target. `None` without one.
+pub(super) type Changes = Option<VecDeque<String>>;
 
 impl Store {
     /// Takes over the memory tier of a process that runs beside this one. Its disks follow with [`Self::adopt_disks`]. If the
@@ -45,6 +50,7 @@ impl Store {
     /// successor then waits for the end of this process.
     pub fn give_away(&self) -> Option<GivenTier> {
         let given = if self.waits() { None } else { self.tier.give_away() };
+        *self.changes.lock().unpoisoned() = given.is_some().then(VecDeque::new);
         if given.is_none() {
             self.announce_end();
         }
@@ -53,6 +59,7 @@ impl Store {
 
     /// Uses the tiers again: the successor has ended.
     pub fn take_back(&self) {
+        *self.changes.lock().unpoisoned() = None;
         self.tier.take_back();
         Tiers::withdraw_end(&self.raw.memory.directory);
     }
@@ -60,6 +67,29 @@ impl Store {
     /// Forgets all objects but those that responses read, and leaves them to the successor.
     pub fn forget_for_successor(&self) {
         self.index.clear();
+    }
+
+    /// Notes a target that a client has changed, if a successor has the memory tier. As many are kept as are remembered here.
+    pub(super) fn note_for_successor(&self, site: &str, target: &str) {
+        let mut changes = self.changes.lock().unpoisoned();
+        if let Some(changes) = changes.as_mut() {
+            changes.push_back(format!("{site}\t{target}\n"));
+            if changes.len() > limits::CHANGED_TARGETS {
+                changes.pop_front();
+            }
+        }
+    }
+
+    /// Targets that clients have changed since this was asked last, as [`Self::take_changes_of_predecessor`] takes them.
+    pub fn changes_for_successor(&self) -> String {
+        self.changes.lock().unpoisoned().as_mut().map(std::mem::take).into_iter().flatten().collect()
+    }
+
+    /// Forgets responses of targets that clients of the predecessor have changed.
+    pub fn take_changes_of_predecessor(&self, changes: &str) {
+        for (site, target) in changes.lines().filter_map(|line| line.split_once('\t')) {
+            self.invalidate_named(site, target, &[], SystemTime::now());
+        }
     }
 
     /// The slots of the memory tier that responses of this process still read, for the successor.

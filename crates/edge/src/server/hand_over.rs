@@ -60,6 +60,19 @@ impl Server {
         Some(store.busy_slots())
     }
 
+    /// Targets that clients have changed since this was asked last, for the successor.
+    pub fn changes_for_successor(&self) -> String {
+        let store = self.control().settings.store.clone();
+        store.map(|store| store.changes_for_successor()).unwrap_or_default()
+    }
+
+    /// Forgets responses of targets that clients of the predecessor have changed.
+    pub fn take_changes_of_predecessor(&self, changes: &str) {
+        if let Some(store) = self.control().settings.store.clone() {
+            store.take_changes_of_predecessor(changes);
+        }
+    }
+
     /// The predecessor takes no more purges, and a purge that it has taken holds here from now on.
     pub fn take_purges_of_predecessor(&self) {
         let store = self.control().settings.store.clone();

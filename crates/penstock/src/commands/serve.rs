@@ -297,6 +297,7 @@ impl Service for Running {
         self.admin = None;
         self.server.complete_hand_over();
         successor.leave();
+        successor.tell_changes(&self.server);
         self.successor = SuccessorState::Accepts(successor);
         self.config.limits.lame_duck.max(Duration::from_secs(limits::SUCCEEDED_SECONDS))
     }
@@ -305,7 +306,14 @@ impl Service for Running {
         self.server.open_connections() == 0
     }
 
+    fn tell_changes(&mut self) {
+        if let SuccessorState::Accepts(successor) = &self.successor {
+            successor.tell_changes(&self.server);
+        }
+    }
+
     fn tell_successor(&mut self) {
+        self.tell_changes();
         if let SuccessorState::Accepts(successor) = &self.successor {
             successor.tell_busy(&self.server);
         }

@@ -79,6 +79,10 @@ impl Predecessor {
             match self.0.receive() {
                 Ok(Some(message)) => match message.subject() {
                     "leaving" => server.take_purges_of_predecessor(),
+                    "changed" => {
+                        let changes = message.file_bytes().unwrap_or_default();
+                        server.take_changes_of_predecessor(&String::from_utf8_lossy(&changes));
+                    }
                     "busy" => {
                         let busy = message.file_bytes().ok().and_then(|bytes| BusySlots::decode(&bytes));
                         // Without a list that can be read, what it has said before holds.

@@ -167,6 +167,14 @@ impl Accepted {
         let _has_ended = self.channel.send("leaving", &[]).is_err();
     }
 
+    /// Tells it what clients have changed here.
+    pub(crate) fn tell_changes(&self, server: &Server) {
+        let changes = server.changes_for_successor();
+        if !changes.is_empty() {
+            let _has_ended = self.channel.send_bytes("changed", changes.as_bytes(), &[]).is_err();
+        }
+    }
+
     /// Tells it what this process still reads.
     pub(crate) fn tell_busy(&self, server: &Arc<Server>) {
         if let Some(busy) = server.busy_slots() {

@@ -215,6 +215,21 @@ fn a_successor_has_the_memory_tier_at_once_and_no_byte_of_a_running_response_cha
 }
 
 #[test]
+fn what_a_client_changes_in_the_process_before_is_asked_for_again_by_the_successor() {
+    let cached = Cached::start();
+    let mut kept = Client::plain(&cached.server);
+    assert_eq!(kept.get("/one.mp4").status, 200);
+    assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
+    cached.server.hand_over();
+    assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
+    let changed = kept.request("POST /one.mp4 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((changed.status, changed.field("Connection")), (200, Some("close")), "by the process before");
+    until("a request to the origin", || {
+        (!cached.status("/one.mp4").starts_with("penstock; hit")).then_some(())
+    });
+}
+
+#[test]
 fn twenty_successions_under_load_fail_no_request_and_keep_the_cache() {
     let cached = Cached::start();
     cached.large.assert_range(0..CACHED, &Client::tls(&cached.server).get("/large.mp4").body);
