@@ -57,6 +57,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Ech(ech) => commands::ech::run(&ech),
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),
+        Command::Top(top) => commands::top::run(&top),
         Command::Load(load) => commands::load::run(&load),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { directory } => commands::manual::man(directory.as_deref()),

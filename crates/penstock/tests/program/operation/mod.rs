@@ -6,6 +6,7 @@ mod drain;
 mod faults;
 mod include;
 mod lame_duck;
+mod page;
 mod reload;
 mod succession;
 
