@@ -331,8 +331,20 @@ pub const ADMIN_HEAD_BYTES: usize = 8192;
 /// Pause after `accept` failed on the admin listener, as it does when the process is out of descriptors.
 pub const ADMIN_ACCEPT_RETRY_MILLISECONDS: u64 = 100;
 
-/// From accept to the end of an answer on the admin listener.
+/// From accept to the end of an answer on the admin listener, and for each event that a page listens to.
 pub const ADMIN_DEADLINE_SECONDS: u64 = 10;
+
+/// Bytes of responses that the kernel holds for a client of the admin listener that does not read.
+pub const ADMIN_SEND_BUFFER_BYTES: usize = 256 * 1024;
+
+/// Pages that listen to events of the admin listener at the same time; one more gets 503.
+pub const ADMIN_LISTENERS: usize = 32;
+
+/// Time between two points of the admin listener's history, and between two events.
+pub const ADMIN_INTERVAL_MILLISECONDS: u64 = 1000;
+
+/// Points of the admin listener's history: an hour, which takes 4 bytes for each number (562 KB).
+pub const ADMIN_POINTS: usize = 3600;
 
 /// A PEM file with a certificate chain or a key; a larger one is a mistake.
 pub const PEM_FILE_BYTES: u64 = MIB;

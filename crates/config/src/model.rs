@@ -21,6 +21,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use penstock_sys::socket::ListenOptions;
+use penstock_sys::traffic::Secret;
 use penstock_tls::HttpVersions;
 
 pub use self::access::{
@@ -201,6 +202,8 @@ pub struct Admin {
     pub address: SocketAddr,
     /// DNS names that clients may use for it, in lowercase letters.
     pub hosts: Vec<String>,
+    /// The token that every request but health checks needs; `None` if none is needed.
+    pub token: Option<Secret>,
 }
 
 /// Logs other than the program's own.

@@ -444,10 +444,12 @@ section! {
 section! {
     /// The admin listener.
     Admin {
-        /// IP address and port. It has no password: keep it on loopback or a private network.
+        /// IP address and port. Without `token` it has no password: keep it on loopback or a private network.
         address: Text, "IP:port", "127.0.0.1:9600";
         /// DNS names that clients may use for it, such as the target of a Prometheus scrape. IP addresses and `localhost` always work; other names get 421, since a web page could point its own name here (DNS rebinding).
         hosts: Texts, "list of names", "[]";
+        /// A file with a token of at least 16 bytes on one line, which its owner alone may read. Every request but `/healthz` then needs it: `Authorization: Bearer TOKEN`, or as the password of any user, which browsers ask for. The commands of this program read it from here.
+        token: Text, "file", "none is needed";
     }
 }
 

@@ -1,6 +1,9 @@
 //! The interface between the console and the program.
 
+use std::fmt;
+
 use penstock_cache::purge::PurgeOrder;
+use penstock_sys::digest::{is_same, sha256};
 
 /// The program behind the console. The console's thread calls it once for each request.
 pub trait Backend: Send + Sync + 'static {
@@ -29,10 +32,48 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`PurgeError`].
     fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, PurgeError>;
 
+    /// The names of the numbers of [`Self::second`]. They stay the same while the console runs.
+    fn series(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// The numbers of the last second; NaN stands for one that is not known. The console calls it once a second.
+    fn second(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// The token that every request but health checks needs; `None` if there is none.
+    fn token(&self) -> Option<Token> {
+        None
+    }
+
     /// Whether this DNS name is one of the listener's own, in lowercase letters and without a port.
     ///
     /// `localhost` and IP addresses need no such permission.
     fn is_own_name(&self, name: &str) -> bool;
+}
+
+/// What admits a request, as a digest.
+#[derive(Clone, Copy)]
+pub struct Token([u8; 32]);
+
+impl Token {
+    /// The token with these bytes.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(sha256(&[bytes]))
+    }
+
+    /// Whether these bytes are the token. The time depends on their length alone.
+    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
+        is_same(&self.0, &sha256(&[bytes]))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
 }
 
 /// Why a purge did not happen, or not for good.

@@ -8,12 +8,18 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, yield_now};
 
 use crate::backend::Backend;
-use crate::routes;
+use crate::body::ConsoleBody;
+use crate::deadline::Deadline;
+use crate::feed::Feed;
+use crate::response::{event_stream, plain};
+use crate::routes::{self, Answer};
 
 /// The bounds of the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +28,19 @@ pub struct ConsoleLimits {
     pub connections: usize,
     /// From accept to the end of the request head; then the connection is closed.
     pub head_deadline: Duration,
-    /// From accept to the last byte of the response; then the connection is closed.
+    /// From accept to the last byte of the response; then the connection is closed. A page that listens to events has this long for
+    /// each.
     pub deadline: Duration,
     /// A request's head; at least 8192, which is hyper's minimum. Then 431.
     pub head_bytes: usize,
+    /// Bytes of responses that the kernel holds for a client that does not read.
+    pub send_buffer: usize,
+    /// Pages that may listen to events at the same time. One more gets 503.
+    pub listeners: usize,
+    /// Time between two points of the history, and between two events.
+    pub interval: Duration,
+    /// Points of the history.
+    pub points: usize,
     /// Pause after `accept` failed, as it does when the process is out of descriptors.
     pub accept_retry: Duration,
 }
@@ -39,15 +54,24 @@ struct Slot {
 
 /// Accepts until the future is dropped.
 #[expect(clippy::infinite_loop, reason = "ended by dropping it")]
-pub(crate) async fn accept(listener: &TcpListener, backend: &Arc<dyn Backend>, limits: ConsoleLimits) {
+pub(crate) async fn accept(
+    listener: &TcpListener,
+    backend: &Arc<dyn Backend>,
+    feed: &Arc<Feed>,
+    limits: ConsoleLimits,
+) {
     // From the oldest to the newest.
     let mut slots: VecDeque<Slot> = VecDeque::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 make_space(&mut slots, limits.connections);
+                if let Err(error) = set_socket_send_buffer_size(&stream, limits.send_buffer) {
+                    tracing::debug!(%error, "the kernel chooses the send buffer");
+                }
                 let has_request = Arc::new(AtomicBool::new(false));
-                let work = serve(stream, Arc::clone(backend), limits, Arc::clone(&has_request));
+                let asked = Arc::clone(&has_request);
+                let work = serve(stream, Arc::clone(backend), Arc::clone(feed), limits, asked);
                 slots.push_back(Slot { task: tokio::spawn(work).abort_handle(), has_request });
                 // The new connection is read from before a crowd behind it could evict it.
                 yield_now().await;
@@ -76,12 +100,14 @@ fn make_space(slots: &mut VecDeque<Slot>, allowed: usize) {
 async fn serve(
     stream: TcpStream,
     backend: Arc<dyn Backend>,
+    feed: Arc<Feed>,
     limits: ConsoleLimits,
     has_request: Arc<AtomicBool>,
 ) {
+    let deadline = Deadline::new(limits.deadline);
     let service = service_fn(|request| {
         has_request.store(true, Ordering::Relaxed);
-        let response = routes::respond(request, Arc::clone(&backend));
+        let response = respond(request, Arc::clone(&backend), Arc::clone(&feed), deadline.clone());
         async { Ok::<_, Infallible>(response.await) }
     });
     let connection = http1::Builder::new()
@@ -91,9 +117,29 @@ async fn serve(
         .half_close(true)
         .max_buf_size(limits.head_bytes)
         .serve_connection(TokioIo::new(stream), service);
-    match tokio::time::timeout(limits.deadline, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a connection to the console failed"),
-        Err(_) => tracing::debug!("a connection to the console was too slow"),
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(%error, "a connection to the console failed");
+        },
+        () = deadline.passed() => tracing::debug!("a connection to the console was too slow"),
+    }
+}
+
+/// Responds to a request: with events, or with something whole.
+async fn respond<B>(
+    request: Request<B>,
+    backend: Arc<dyn Backend>,
+    feed: Arc<Feed>,
+    deadline: Deadline,
+) -> Response<ConsoleBody> {
+    match routes::respond(request, Arc::clone(&backend), &feed).await {
+        Answer::Whole(response) => response.map(ConsoleBody::from),
+        Answer::Events => match feed.listen(deadline, &*backend) {
+            Some(listener) => event_stream(ConsoleBody::Events(listener)),
+            None => {
+                let text = "as many pages listen as may: close one, or read /status.json\n";
+                plain(StatusCode::SERVICE_UNAVAILABLE, text).map(ConsoleBody::from)
+            }
+        },
     }
 }

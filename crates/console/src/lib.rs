@@ -1,7 +1,8 @@
-//! The admin listener: metrics, health, status, one switch and purging, over plain HTTP/1.1.
+//! The admin listener: a page, metrics, health, status, one switch and purging, over plain HTTP/1.1.
 //!
-//! A thread of its own serves it, so that no worker waits for a scrape. The crate imports the order of a purge
-//! alone: what it shows comes from a [`Backend`]. There is no TLS and no password; bind it to loopback.
+//! A thread of its own serves it, so that no worker waits for a scrape, and takes a point of the history each second. The
+//! crate imports the order of a purge and a comparison in constant time alone: what it shows comes from a [`Backend`].
+//! There is no TLS; bind it to loopback, or set a token.
 //!
 //! ```no_run
 //! # fn run(backend: std::sync::Arc<dyn penstock_console::Backend>, limits: penstock_console::ConsoleLimits)
@@ -14,15 +15,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod assets;
 mod backend;
+mod body;
 mod connections;
+mod deadline;
+mod feed;
 mod guard;
+mod history;
 mod page;
 mod purge;
 mod response;
 mod routes;
 mod server;
 
-pub use backend::{Backend, PurgeError, Readiness};
+pub use backend::{Backend, PurgeError, Readiness, Token};
 pub use connections::ConsoleLimits;
 pub use server::Console;

@@ -18,7 +18,7 @@ pub(crate) fn index(readiness: Readiness, status: &Value) -> String {
         .replace("{version}", &version)
 }
 
-const PAGE: &str = include_str!("page.html");
+const PAGE: &str = include_str!("page/index.html");
 
 /// The two largest units.
 fn duration(seconds: u64) -> String {

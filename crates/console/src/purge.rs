@@ -8,7 +8,7 @@ use penstock_cache::purge::{PurgeOrder, PurgeTarget};
 use serde_json::json;
 
 use crate::backend::{Backend, PurgeError};
-use crate::guard::refuse_web_page;
+use crate::guard::{refuse_other_pages, refuse_web_page};
 use crate::response::{json, method_not_allowed, plain};
 
 /// Where POST purges.
@@ -23,7 +23,10 @@ pub(crate) async fn by_query<B>(request: &Request<B>, backend: Arc<dyn Backend>)
         return method_not_allowed("POST", "only POST\n");
     }
     match parse(request.uri().query().unwrap_or_default()) {
-        Some((order, confirm)) => carry_out(request, backend, order, confirm).await,
+        Some((order, confirm)) => match refuse_other_pages(request) {
+            Some(refusal) => refusal,
+            None => carry_out(backend, order, confirm).await,
+        },
         None => plain(StatusCode::BAD_REQUEST, HOW),
     }
 }
@@ -38,7 +41,10 @@ pub(crate) async fn by_method<B>(request: &Request<B>, backend: Arc<dyn Backend>
     };
     let soft = field("soft-purge").is_some_and(|value| value != "0");
     let target = PurgeTarget::Url(format!("http://{host}{target}"));
-    carry_out(request, backend, PurgeOrder { target, soft }, false).await
+    match refuse_web_page(request) {
+        Some(refusal) => refusal,
+        None => carry_out(backend, PurgeOrder { target, soft }, false).await,
+    }
 }
 
 /// Reads the query: the order, and whether to wait for the other edges of the fleet. `None` unless it names exactly one target.
@@ -66,15 +72,7 @@ fn parse(query: &str) -> Option<(PurgeOrder, bool)> {
     target.map(|target| (PurgeOrder { target, soft }, confirm))
 }
 
-async fn carry_out<B>(
-    request: &Request<B>,
-    backend: Arc<dyn Backend>,
-    order: PurgeOrder,
-    confirm: bool,
-) -> Response<String> {
-    if let Some(refusal) = refuse_web_page(request) {
-        return refusal;
-    }
+async fn carry_out(backend: Arc<dyn Backend>, order: PurgeOrder, confirm: bool) -> Response<String> {
     // A purge waits for a disk; health checks do not wait with it.
     let purged = tokio::task::spawn_blocking(move || backend.purge(&order, confirm)).await;
     match purged {

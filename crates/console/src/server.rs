@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::backend::Backend;
 use crate::connections::{ConsoleLimits, accept};
+use crate::feed::Feed;
 
 /// The running console. Dropping it closes the listener and ends the thread.
 pub struct Console {
@@ -39,11 +40,13 @@ impl Console {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
         };
+        let feed = Arc::new(Feed::new(backend.series(), limits.points, limits.listeners));
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(&listener, &backend, limits) => {}
+                    () = accept(&listener, &backend, &feed, limits) => {}
+                    () = feed.run(&*backend, limits.interval) => {}
                     // Closed without a message: the console is dropped.
                     _ = stopped => {}
                 }

@@ -73,6 +73,10 @@ const LIMITS: ConsoleLimits = ConsoleLimits {
     head_deadline: Duration::from_secs(60),
     deadline: Duration::from_secs(60),
     head_bytes: 8192,
+    send_buffer: 256 * 1024,
+    listeners: 1,
+    interval: Duration::from_secs(1),
+    points: 60,
     accept_retry: Duration::from_millis(100),
 };
 
@@ -148,22 +152,26 @@ fn status_is_a_json_document() {
 }
 
 #[test]
-fn the_index_is_one_document_that_links_all_pages_and_loads_nothing() {
+fn the_index_links_all_pages_and_loads_its_own_files_only() {
     let console = console(&program(), LIMITS);
     let answer = ask(&console, "GET", "/");
     assert_eq!(answer.status, 200);
     assert!(answer.head.contains("content-type: text/html; charset=utf-8"));
     assert!(answer.head.contains("content-security-policy: default-src 'none'"));
-    for path in ["/metrics", "/status.json", "/healthz"] {
+    for path in ["/metrics", "/status.json", "/history.json", "/healthz", "/page/page.css", "/page/icon.svg"]
+    {
         assert!(answer.body.contains(&format!("href=\"{path}\"")), "{path}");
         assert_eq!(ask(&console, "GET", path).status, 200, "{path}");
     }
     assert!(answer.body.contains("1.2.3") && answer.body.contains("up 1 min"));
-    assert!(
-        !answer.body.contains("src=")
-            && !answer.body.contains("http://")
-            && !answer.body.contains("https://")
-    );
+    let sources = answer.body.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    for source in sources {
+        let script = ask(&console, "GET", source);
+        assert_eq!(script.status, 200, "{source}");
+        assert!(script.head.contains("content-type: text/javascript"), "{}", script.head);
+    }
+    assert!(!answer.body.contains("http://") && !answer.body.contains("https://"));
+    assert!(!answer.body.contains("style=") && !answer.body.contains("<style"), "the policy refuses it");
 }
 
 #[test]

@@ -96,6 +96,24 @@ impl Distribution {
         self.sum_nanoseconds = self.sum_nanoseconds.wrapping_add(histogram.sum_nanoseconds.get());
     }
 
+    /// Adds another distribution.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.sum_nanoseconds = self.sum_nanoseconds.wrapping_add(other.sum_nanoseconds);
+    }
+
+    /// What has come since an earlier state of the same histograms.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let mut grown = Self::default();
+        for (place, bucket) in grown.buckets.iter_mut().enumerate() {
+            *bucket = self.buckets[place].saturating_sub(before.buckets[place]);
+        }
+        grown.sum_nanoseconds = self.sum_nanoseconds.wrapping_sub(before.sum_nanoseconds);
+        grown
+    }
+
     /// The quantile in nanoseconds, estimated like Prometheus' `histogram_quantile`: evenly spread within a bucket, and
     /// at most the last bound. `None` if nothing was counted.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {

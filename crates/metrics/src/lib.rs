@@ -32,6 +32,7 @@ mod labels;
 mod limits;
 mod lock;
 mod log;
+mod lookup;
 mod metric;
 mod prefetch;
 mod process;
@@ -42,9 +43,11 @@ mod render;
 mod sample;
 mod shard;
 mod status;
+mod status_sections;
 mod table;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use background::BackgroundCounters;
 pub use certificates::CertificateExpiry;
@@ -65,3 +68,4 @@ pub use readings::{
 pub use reference::reference;
 pub use registry::Metrics;
 pub use shard::{QuicPackets, Shard};
+pub use watch::{Problem, Severity, Watch};

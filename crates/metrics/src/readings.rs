@@ -136,7 +136,7 @@ impl SignerStatus {
 }
 
 /// A server of an origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginServerReading {
     /// Its URL.
     pub url: String,
@@ -146,6 +146,14 @@ pub struct OriginServerReading {
     pub connections: u64,
     /// Requests that wait for a connection.
     pub waiting: u64,
+    /// Requests that it has answered, other than with a status that says that it cannot.
+    pub answered: u64,
+    /// Requests that it has failed.
+    pub failed: u64,
+    /// Time from a request to the head of its response, of the answered ones added up.
+    pub time: Duration,
+    /// Why it failed last; empty if it did not.
+    pub fault: String,
 }
 
 /// Another node of the cluster.
@@ -155,6 +163,8 @@ pub struct PeerReading {
     pub name: String,
     /// Whether it answers.
     pub up: bool,
+    /// Why it failed last; empty if it did not.
+    pub fault: String,
     /// Requests of other nodes that it works on, as it said last.
     pub load: u64,
     /// Purges that it has yet to confirm.
@@ -216,6 +226,8 @@ pub struct DiskCounters {
     pub in_service: bool,
     /// Bytes of its segments.
     pub bytes: u64,
+    /// Bytes that its segments may take; 0 if it could not be opened.
+    pub bytes_max: u64,
     /// Its segments.
     pub segments: u64,
     /// Bytes written: slices and their records.

@@ -4,11 +4,11 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
 use crate::labels::{HandshakePart, Signer};
-use crate::metric::{Family, Metric, Sources};
+use crate::lookup::look_up;
+use crate::metric::{Metric, Sources};
 use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
 use crate::sample::{Samples, Value, seconds};
-use crate::table::TABLE;
 
 impl Metrics {
     /// The state of the program as JSON: `/status.json`.
@@ -117,11 +117,7 @@ struct Shown {
 
 impl Shown {
     fn of(metrics: &Metrics, name: &str) -> Self {
-        let mut rows = TABLE.iter().flat_map(|section| section.metrics);
-        let metric = rows.find(|metric| metric.name == name).expect("a name of the table");
-        let mut samples = Samples::default();
-        let readings = &Readings::default();
-        (metric.read)(&Sources { metrics, readings }, &mut Family(&mut samples));
+        let (metric, samples) = look_up(&Sources { metrics, readings: &Readings::default() }, name);
         Self { metric, samples }
     }
 
@@ -190,7 +186,7 @@ impl Value {
         }
     }
 
-    fn json(self) -> Json {
+    pub(crate) fn json(self) -> Json {
         match self {
             Self::Whole(value) => json!(value),
             Self::Real(value) => json!(value),

@@ -24,8 +24,8 @@ pub(crate) fn listener_of<'c>(config: &'c Config, file: &Path) -> Result<&'c Adm
 ///
 /// # Errors
 /// The server does not answer.
-pub(crate) fn ask(address: SocketAddr, method: &str, target: &str) -> Result<(u16, String), Failure> {
-    send(address, method, target).map_err(|error| unreachable(error, address))
+pub(crate) fn ask(admin: &Admin, method: &str, target: &str) -> Result<(u16, String), Failure> {
+    send(admin, method, target).map_err(|error| unreachable(error, admin.address))
 }
 
 fn unreachable(error: io::Error, address: SocketAddr) -> Failure {
@@ -38,7 +38,8 @@ fn unreachable(error: io::Error, address: SocketAddr) -> Failure {
     Failure::machine(format!("ask the server at {address}"))(source)
 }
 
-fn send(address: SocketAddr, method: &str, target: &str) -> io::Result<(u16, String)> {
+fn send(admin: &Admin, method: &str, target: &str) -> io::Result<(u16, String)> {
+    let address = admin.address;
     let patience = Duration::from_secs(limits::ADMIN_DEADLINE_SECONDS);
     // A listener on all addresses is reached over loopback.
     let mut reachable = address;
@@ -50,7 +51,10 @@ fn send(address: SocketAddr, method: &str, target: &str) -> io::Result<(u16, Str
     }
     let mut stream = TcpStream::connect_timeout(&reachable, patience)?;
     stream.set_read_timeout(Some(patience))?;
-    write!(stream, "{method} {target} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n")?;
+    let token = admin.token.as_ref().map_or_else(String::new, |token| {
+        format!("Authorization: Bearer {}\r\n", String::from_utf8_lossy(token.expose()))
+    });
+    write!(stream, "{method} {target} HTTP/1.1\r\nHost: {address}\r\n{token}Content-Length: 0\r\n\r\n")?;
     let mut text = String::new();
     stream.take(limits::ADMIN_ANSWER_BYTES).read_to_string(&mut text)?;
     let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;

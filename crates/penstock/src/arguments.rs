@@ -8,6 +8,7 @@ mod init;
 mod load;
 mod sign;
 mod tickets;
+mod top;
 mod values;
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ pub(crate) use sign::{SignArgs, TokenPlace};
 use values::{address, levels, workers};
 
 pub(crate) use tickets::{TicketsArgs, TicketsCommand};
+pub(crate) use top::TopArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,6 +138,9 @@ pub(crate) enum Command {
 
     /// Show the nodes of a cluster, and which of them owns an object.
     Cluster(ClusterArgs),
+
+    /// Show what a running server does, in a terminal.
+    Top(TopArgs),
 
     /// Sign a URL for a site with signed_urls.
     Sign(SignArgs),

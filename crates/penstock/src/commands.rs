@@ -13,3 +13,4 @@ pub(crate) mod manual;
 pub(crate) mod serve;
 pub(crate) mod sign;
 pub(crate) mod tickets;
+pub(crate) mod top;

@@ -61,6 +61,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),
         Command::Init(init) => commands::init::run(&init),
+        Command::Top(top) => commands::top::run(&top),
         Command::Load(load) => commands::load::run(&load),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { directory } => commands::manual::man(directory.as_deref()),

@@ -1,12 +1,15 @@
 //! The admin listener.
 
+use penstock_sys::traffic::Secret;
 use serde_saphyr::Spanned;
 
+use super::fleet::private_file;
 use super::reader::Reader;
 use crate::limits;
 use crate::model::Admin;
 use crate::raw;
-use crate::section::{Position, Texts, position};
+use crate::section::{Position, Text, Texts, position};
+use crate::signing::secret_of_file;
 
 /// The admin listener, and where its address is configured.
 pub(super) fn admin(
@@ -18,17 +21,38 @@ pub(super) fn admin(
     let default = ([127, 0, 0, 1], limits::ADMIN_PORT).into();
     let address = raw.address.as_ref().map_or(Some(default), |text| reader.address("address", text))?;
     let here = raw.address.as_ref().map_or_else(|| position(section), position);
+    let token = raw.token.as_ref().and_then(|text| token(text, reader));
     if !address.ip().is_loopback() {
-        let what =
-            format!("address: every machine that reaches {address} can read metrics and purge the cache");
-        reader.warning(
-            here,
-            what,
-            "write a loopback address such as 127.0.0.1:9600, or restrict the port by a firewall",
-        );
+        let (what, instead) = match raw.token {
+            None => (
+                format!("address: every machine that reaches {address} can read metrics and purge the cache"),
+                "write a loopback address such as 127.0.0.1:9600, restrict the port by a firewall, or add token: FILE",
+            ),
+            Some(_) => (
+                format!("address: who can read the network can read the token that is sent to {address}"),
+                "write a loopback address such as 127.0.0.1:9600, or use it through a private network only",
+            ),
+        };
+        reader.warning(here, what, instead);
     }
     let hosts = raw.hosts.as_ref().map_or_else(Vec::new, |list| hosts(list, reader));
-    Some((Admin { address, hosts }, here))
+    Some((Admin { address, hosts, token }, here))
+}
+
+/// The token in a file: one line of visible ASCII characters, so that it can be sent in a field.
+fn token(text: &Text, reader: &mut Reader<'_>) -> Option<Secret> {
+    const INSTEAD: &str = "make one with: (umask 077; openssl rand -hex 32 > admin.token)";
+    const DANGER: &str = "run chmod 600 on it: its holder can purge the cache";
+    let bytes = private_file("token", text, INSTEAD, DANGER, reader)?;
+    let secret = secret_of_file(bytes).filter(|secret| secret.expose().iter().all(u8::is_ascii_graphic));
+    if secret.is_none() {
+        let what = format!(
+            "token: {} has no line of at least 16 visible ASCII characters",
+            reader.path(text).display()
+        );
+        reader.fault(position(text), what, INSTEAD);
+    }
+    secret
 }
 
 fn hosts(list: &Texts, reader: &mut Reader<'_>) -> Vec<String> {

@@ -138,7 +138,7 @@ fn password(text: &Text, store: Option<&StoreUrl>, reader: &mut Reader<'_>) -> O
 }
 
 /// The bytes of a file that its owner alone may read.
-fn private_file(
+pub(super) fn private_file(
     key: &str,
     text: &Text,
     instead: &str,

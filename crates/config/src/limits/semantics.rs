@@ -26,8 +26,11 @@ pub const PURGES: usize = 10_000;
 /// Bytes of their URLs, prefixes and tags.
 pub const PURGES_BYTES: usize = 8 * 1024 * 1024;
 
-/// Bytes that `penstock cache` reads of a response of the admin listener.
-pub const ADMIN_ANSWER_BYTES: u64 = 64 * KIB;
+/// Bytes that commands such as `penstock cache` and `penstock top` read of a response of the admin listener.
+pub const ADMIN_ANSWER_BYTES: u64 = 1024 * KIB;
+
+/// Seconds of the past that `penstock top` shows, if its terminal is as wide.
+pub const TOP_SECONDS: u64 = 240;
 
 /// The default limit of a request body that is forwarded to an origin.
 pub const PASSED_BODY_BYTES: u64 = 16 * 1024 * KIB;

@@ -20,12 +20,38 @@ fn an_admin_listener_that_is_not_on_loopback_is_warned_of() {
             warnings(&fixture, &around(&format!("admin: {{address: {address}}}"))),
             [format!(
                 "edge.yaml:3: address: every machine that reaches {bare} can read metrics and purge the cache; write a \
-                 loopback address such as 127.0.0.1:9600, or restrict the port by a firewall"
+                 loopback address such as 127.0.0.1:9600, restrict the port by a firewall, or add token: FILE"
             )]
         );
     }
     for address in ["127.0.0.1:9600", "127.0.0.2:1", "\"[::1]:9600\""] {
         assert_eq!(warnings(&fixture, &around(&format!("admin: {{address: {address}}}"))), [""; 0]);
+    }
+}
+
+#[test]
+fn the_token_of_the_admin_listener_is_a_line_in_a_private_file() {
+    let fixture = Fixture::new();
+    let write = |text: &str, mode| {
+        let path = fixture.path().join("admin.token");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let yaml = around("admin: {token: admin.token}");
+    let missing = fixture.faults(&yaml);
+    assert!(missing[0].contains("token: ") && missing[0].contains("cannot be read"), "{missing:?}");
+    write("0123456789abcdef\n", 0o600);
+    let token = fixture.read(&yaml).unwrap().admin.unwrap().token.unwrap();
+    assert_eq!(token.expose(), b"0123456789abcdef");
+    write("0123456789abcdef\n", 0o644);
+    let open = fixture.faults(&yaml);
+    assert!(open[0].contains("may be read by every user") && open[0].contains("chmod 600"), "{open:?}");
+    for wrong in
+        ["", "too short\n", "0123456789 abcdef\n", "0123456789abcdef\nand more\n", "0123456789abcd\u{e9}f\n"]
+    {
+        write(wrong, 0o600);
+        let faults = fixture.faults(&yaml);
+        assert!(faults[0].contains("no line of at least 16 visible ASCII characters"), "{wrong}: {faults:?}");
     }
 }
 

@@ -17,7 +17,7 @@ use penstock_tls::session_store::InternalStore;
 
 use crate::metrics::{
     ChaCha20Reading, DiskTierReading, KernelTlsReading, Metrics, OriginServerReading, PeerReading, Readings,
-    StapleReading, TierCounters,
+    StapleReading, TierCounters, Watch,
 };
 use crate::tls::{ChaCha20Control, RemoteKeys, TlsState};
 
@@ -31,6 +31,7 @@ pub struct Collector {
     staples: Arc<Staples>,
     fleet: Option<Arc<Fleet>>,
     settings: Mutex<CollectedParts>,
+    watch: Mutex<Watch>,
 }
 
 /// The parts that a reload replaces.
@@ -54,6 +55,7 @@ impl Collector {
             staples: Arc::clone(&tls_state.staples),
             fleet: tls_state.fleet.clone(),
             settings: Mutex::default(),
+            watch: Mutex::default(),
         })
     }
 
@@ -75,11 +77,22 @@ impl Collector {
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
         let mut status = self.metrics.status();
-        let remote_keys = Arc::clone(&lock(&self.settings).remote_keys);
-        if let (Some(keys), Some(sections)) = (remote_keys.reading(), status.as_object_mut()) {
-            sections.insert("private_keys".to_owned(), keys.status());
+        let readings = self.readings(SystemTime::now());
+        if let Some(sections) = status.as_object_mut() {
+            sections.extend(self.metrics.sections(&readings));
+            if let Some(keys) = &readings.remote_keys {
+                sections.insert("private_keys".to_owned(), keys.status());
+            }
+            sections.insert("problems".to_owned(), lock(&self.watch).status());
         }
         status
+    }
+
+    /// The numbers of the last second, in the order of [`Watch::series`], and a look for problems. One caller, once a second.
+    pub fn look(&self) -> Vec<f32> {
+        let now = SystemTime::now();
+        let readings = self.readings(now);
+        lock(&self.watch).look(&self.metrics, &readings, Instant::now(), now)
     }
 
     /// The choice of ChaCha20-Poly1305, and where it is changed.
@@ -199,12 +212,17 @@ fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading>
         let server = servers.entry(seen.url.clone()).or_insert_with(|| OriginServerReading {
             url: seen.url,
             up: true,
-            connections: 0,
-            waiting: 0,
+            ..OriginServerReading::default()
         });
         server.up &= seen.up;
         server.connections += seen.connections as u64;
         server.waiting += seen.waiting as u64;
+        server.answered += seen.answered;
+        server.failed += seen.failed;
+        server.time += seen.time;
+        if !seen.up || server.fault.is_empty() {
+            server.fault = seen.fault;
+        }
     }
     servers.into_values().collect()
 }
@@ -214,6 +232,7 @@ fn readings_of(peers: &Peers) -> Vec<PeerReading> {
     let reading = |node: PeerStatus| PeerReading {
         name: node.name,
         up: node.up,
+        fault: node.fault,
         load: node.load.requests,
         purges_missed: node.purges_missed as u64,
         requests: PeerOutcome::ALL.into_iter().map(PeerOutcome::label).zip(node.requests).collect(),

@@ -35,12 +35,7 @@ pub(super) fn full_readings() -> Readings {
             next_update: at(114),
         }],
         remote_keys: Some(full_remote_keys()),
-        origin_servers: vec![OriginServerReading {
-            url: "http://192.0.2.1".to_owned(),
-            up: true,
-            connections: 115,
-            waiting: 116,
-        }],
+        origin_servers: vec![full_origin_server()],
         peers: vec![full_peer()],
         memory_tier: Some(TierCounters {
             bytes: 117,
@@ -60,6 +55,7 @@ pub(super) fn full_readings() -> Readings {
                 segments: 0,
                 in_service: true,
                 bytes: 121,
+                bytes_max: 0,
                 written_bytes: 122,
                 scrubbed_bytes: 123,
                 errors: 124,
@@ -80,11 +76,25 @@ pub(super) fn full_readings() -> Readings {
     }
 }
 
+fn full_origin_server() -> OriginServerReading {
+    OriginServerReading {
+        url: "http://192.0.2.1".to_owned(),
+        up: true,
+        connections: 115,
+        waiting: 116,
+        answered: 144,
+        failed: 145,
+        time: Duration::from_secs(146),
+        fault: String::new(),
+    }
+}
+
 fn full_peer() -> PeerReading {
     PeerReading {
         purges_missed: 923,
         name: "edge2".to_owned(),
         up: true,
+        fault: String::new(),
         load: 920,
         requests: vec![("answered", 921), ("failed", 922)],
     }

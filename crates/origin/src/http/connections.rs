@@ -109,7 +109,7 @@ impl Connections {
             tried.add(index);
             match self.ask(origin, index, fetch, body, watch.as_ref()).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report_response(index);
+                    origin.report_response(index, now.elapsed());
                     if !repeatable || !fetch.is_declined_as_changed(response.status(), response.fields()) {
                         return Ok(response);
                     }

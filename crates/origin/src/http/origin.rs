@@ -40,6 +40,14 @@ pub struct ServerStatus {
     pub connections: usize,
     /// Requests that wait for one.
     pub waiting: usize,
+    /// Requests that it has answered, other than with a status that says that it cannot.
+    pub answered: u64,
+    /// Requests that it has failed.
+    pub failed: u64,
+    /// Time from a request to the head of its response, of the answered ones added up.
+    pub time: Duration,
+    /// Why it failed last; empty if it did not.
+    pub fault: String,
 }
 
 impl HttpOrigin {
@@ -76,6 +84,10 @@ impl HttpOrigin {
             up: balance.is_up(index),
             connections: connections.saturating_sub(server.free.available_permits()),
             waiting: server.waiting.load(Ordering::Relaxed),
+            answered: server.answered.load(Ordering::Relaxed),
+            failed: server.failed.load(Ordering::Relaxed),
+            time: Duration::from_nanos(server.nanoseconds.load(Ordering::Relaxed)),
+            fault: server.fault(),
         };
         self.servers.iter().enumerate().map(status).collect()
     }
@@ -215,13 +227,21 @@ impl HttpOrigin {
         self.balance().choose_first(&order, now, tried)
     }
 
-    /// Counts a response.
-    pub(super) fn report_response(&self, index: usize) {
+    /// Counts a response, whose head came this long after the request.
+    pub(super) fn report_response(&self, index: usize, took: Duration) {
+        if let Some(server) = self.server(index) {
+            server.answered.fetch_add(1, Ordering::Relaxed);
+            let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            server.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        }
         self.report(index, true);
     }
 
     /// Counts an error that the server gave to a request for `target`; `None` if it has seen nothing of the request.
     pub(super) fn report_failure(&self, index: usize, target: Option<&str>, error: OriginError) {
+        if let Some(server) = self.server(index).filter(|_| is_of_server(error)) {
+            server.failed.fetch_add(1, Ordering::Relaxed);
+        }
         match target {
             _ if !is_of_server(error) => {}
             Some(target) => self.report_path(index, target),
@@ -237,6 +257,7 @@ impl HttpOrigin {
     /// Counts a response to a request for `target` that says that the server cannot answer now.
     pub(super) fn report_refusal(&self, index: usize, target: &str, status: u16) {
         if let Some(server) = self.server(index) {
+            server.failed.fetch_add(1, Ordering::Relaxed);
             server.set_fault(format!("it answers {status}"));
         }
         self.report_path(index, target);

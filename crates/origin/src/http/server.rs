@@ -1,6 +1,6 @@
 //! One server of an origin: its address, its TLS, and how many connections it may still get.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use penstock_http::OriginUrl;
@@ -39,6 +39,12 @@ pub(super) struct Server {
     pub(super) waiting: AtomicUsize,
     /// Requests to it that are under way, up to the end of their responses.
     pub(super) active: AtomicUsize,
+    /// Requests that it has answered.
+    pub(super) answered: AtomicU64,
+    /// Requests that it has failed.
+    pub(super) failed: AtomicU64,
+    /// Time from request to head of the answered ones, added up.
+    pub(super) nanoseconds: AtomicU64,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
 }
@@ -61,6 +67,9 @@ impl Server {
             free: Arc::new(Semaphore::new(settings.limits.connections)),
             waiting: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            nanoseconds: AtomicU64::new(0),
             fault: Mutex::default(),
         }
     }

@@ -33,7 +33,7 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{file} has no fleet; add fleet: {{valkey: URL, secret: FILE}}")));
     }
     let target = format!("/cache/purge?{name}={}{soft}{fleet}", encode(value));
-    let (status, body) = admin_client::ask(admin.address, "POST", &target)?;
+    let (status, body) = admin_client::ask(admin, "POST", &target)?;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     let mut nodes = Ok(());
     match (status, answer["purged"].as_u64(), answer["error"].as_str()) {

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &ClusterArgs) -> Result<(), Failure> {
 fn print_status(arguments: &StatusArgs) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(Failure::Config)?;
     let admin = admin_client::listener_of(&config, &arguments.config)?;
-    let (_, body) = admin_client::ask(admin.address, "GET", "/status.json")?;
+    let (_, body) = admin_client::ask(admin, "GET", "/status.json")?;
     let status: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
     let Some(nodes) = status["cluster"].as_array() else {
         return Err(Failure::Usage("the server has no cluster; add a cluster section".to_owned()));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use penstock_config::{Admin, Fault, KeyserverConfig};
-use penstock_console::{Backend, Console, PurgeError, Readiness};
+use penstock_console::{Backend, Console, PurgeError, Readiness, Token};
 use penstock_edge::PurgeOrder;
 use penstock_keyserver::{Keyserver, StartError};
 
@@ -81,6 +81,7 @@ fn console(
         keyserver: Arc::clone(keyserver),
         draining: AtomicBool::new(false),
         hosts: admin.hosts.clone(),
+        token: admin.token.as_ref().map(|token| Token::new(token.expose())),
     });
     let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, console_limits());
     Ok((backend, console.map_err(Failure::machine("start the admin listener"))?))
@@ -92,6 +93,7 @@ struct KeyserverBackend {
     draining: AtomicBool,
     /// DNS names of the admin listener.
     hosts: Vec<String>,
+    token: Option<Token>,
 }
 
 impl Backend for KeyserverBackend {
@@ -117,6 +119,10 @@ impl Backend for KeyserverBackend {
 
     fn purge(&self, _order: &PurgeOrder, _confirm: bool) -> Result<serde_json::Value, PurgeError> {
         Err(PurgeError::Wrong("a keyserver has no cache".to_owned()))
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.token
     }
 
     fn is_own_name(&self, name: &str) -> bool {

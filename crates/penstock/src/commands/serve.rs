@@ -108,7 +108,7 @@ fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     let mut config =
         Config::for_directory(root, &addresses, certificate).map_err(|fault| Failure::Config(vec![fault]))?;
     config.workers = arguments.workers.unwrap_or(config.workers);
-    config.admin = arguments.admin.map(|address| Admin { address, hosts: Vec::new() });
+    config.admin = arguments.admin.map(|address| Admin { address, hosts: Vec::new(), token: None });
     Ok(config)
 }
 
@@ -428,7 +428,7 @@ impl Running {
             }
             (Some(admin), None) => {
                 if let Some(running) = &self.admin {
-                    running.set_hosts(admin.hosts.clone());
+                    running.set_access(admin);
                 }
             }
             (None, _) => self.admin = None,

@@ -12,6 +12,7 @@ mod certificates;
 mod cli;
 mod clients;
 mod cluster;
+mod contrib;
 mod files;
 mod fleet;
 mod handshake_policy;

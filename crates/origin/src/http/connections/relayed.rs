@@ -53,7 +53,7 @@ impl Connections {
             tried.add(index);
             match self.relay_from(origin, index, fetch).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report_response(index);
+                    origin.report_response(index, now.elapsed());
                     return Ok(response);
                 }
                 Ok(response) => {

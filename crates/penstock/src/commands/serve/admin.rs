@@ -8,7 +8,8 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use penstock_config::{Admin, Config, limits};
-use penstock_console::{Backend, Console, PurgeError, Readiness};
+use penstock_console::{Backend, Console, PurgeError, Readiness, Token};
+use penstock_edge::metrics::Watch;
 use penstock_edge::{ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, Server};
 use penstock_sys::lock::Unpoisoned;
 
@@ -51,7 +52,7 @@ impl AdminListener {
         let backend = Arc::new(ServerBackend {
             server: Arc::clone(server),
             draining: AtomicBool::new(false),
-            hosts: RwLock::new(admin.hosts.clone()),
+            access: RwLock::new(Access::of(admin)),
         });
         let for_successor = socket.try_clone();
         let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, console_limits());
@@ -75,9 +76,9 @@ impl AdminListener {
         self.console.address()
     }
 
-    /// Puts other names of the listener in force.
-    pub(super) fn set_hosts(&self, hosts: Vec<String>) {
-        *self.backend.hosts.write().unpoisoned() = hosts;
+    /// Puts other names and another token of the listener in force.
+    pub(super) fn set_access(&self, admin: &Admin) {
+        *self.backend.access.write().unpoisoned() = Access::of(admin);
     }
 
     /// Makes health checks fail from now on.
@@ -129,8 +130,21 @@ fn far(report: &PurgeReport) -> serde_json::Value {
 struct ServerBackend {
     server: Arc<Server>,
     draining: AtomicBool,
+    access: RwLock<Access>,
+}
+
+/// Which requests are answered.
+struct Access {
     /// DNS names of the admin listener.
-    hosts: RwLock<Vec<String>>,
+    hosts: Vec<String>,
+    token: Option<Token>,
+}
+
+impl Access {
+    fn of(admin: &Admin) -> Self {
+        let token = admin.token.as_ref().map(|token| Token::new(token.expose()));
+        Self { hosts: admin.hosts.clone(), token }
+    }
 }
 
 impl fmt::Debug for ServerBackend {
@@ -181,11 +195,23 @@ impl Backend for ServerBackend {
         }
     }
 
+    fn series(&self) -> Vec<&'static str> {
+        Watch::series()
+    }
+
+    fn second(&self) -> Vec<f32> {
+        self.server.collector().look()
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.access.read().unpoisoned().token
+    }
+
     fn readiness(&self) -> Readiness {
         if self.draining.load(Ordering::Relaxed) { Readiness::Draining } else { Readiness::Ready }
     }
 
     fn is_own_name(&self, name: &str) -> bool {
-        self.hosts.read().unpoisoned().iter().any(|own| own == name)
+        self.access.read().unpoisoned().hosts.iter().any(|own| own == name)
     }
 }

@@ -7,6 +7,7 @@ mod faults;
 mod hand_over;
 mod include;
 mod lame_duck;
+mod page;
 mod reload;
 mod succession;
 

@@ -1,0 +1,324 @@
+// The cards of the page: charts of the last hour, and tables of the present state. A card without data is hidden.
+import { el } from './charts.js';
+import { bits, bytes, clock, count, date, duration, percent, plain, rate, seconds, text, UNKNOWN } from './format.js';
+
+const series = (name, label, color, more = {}) => (
+  { label, color, value: (store, index) => store.series[name]?.[index] ?? NaN, ...more });
+
+const at = (store, name, index) => store.series[name]?.[index] ?? NaN;
+const last = (store, name) => at(store, name, store.length - 1);
+
+/** The share of the sent bytes that did not come from an origin in that second. */
+function bytesFromHere(store, index) {
+  const sent = at(store, 'sent_bytes_per_second', index);
+  const fetched = at(store, 'origin_bytes_per_second', index);
+  return sent > 0 ? Math.max(0, 1 - fetched / sent) : NaN;
+}
+
+/** The mean of a series over the shown range. */
+export function mean(store, name) {
+  let sum = 0, n = 0;
+  for (let index = Math.max(0, store.length - store.range); index < store.length; index += 1) {
+    const value = at(store, name, index);
+    if (!Number.isNaN(value)) { sum += value; n += 1; }
+  }
+  return n ? sum / n : NaN;
+}
+
+const total = (object) => Object.values(object ?? {}).reduce((sum, value) => sum + value, 0);
+const big = (parts) => el('div', { class: 'big' }, parts[0], el('small', {}, parts[1]));
+const exact = (value, name) => el('span', { 'data-total': name, title: plain(value)[0] }, text(plain(value)));
+const sentTotal = (status) => total(status?.sent_bytes);
+
+/** Charts: `big` is shown in large type, `side` beside it, `foot` below the chart. */
+export const CHARTS = [
+  {
+    id: 'out', title: 'Out', format: bits, least: 125, scale: 8, fill: true,
+    lines: [series('sent_bytes_per_second', 'sent', 'blue'), series('origin_bytes_per_second', 'from origins', 'orange', { dashed: true })],
+    big: (store) => bits(last(store, 'sent_bytes_per_second')),
+    foot: (store, status) => ['total ', exact(sentTotal(status), 'sent_bytes'), ' bytes'],
+  },
+  {
+    id: 'requests', title: 'Requests', format: rate, least: 1, fill: true,
+    lines: [series('requests_per_second', 'all', 'blue'), series('responses_4xx_per_second', '4xx', 'orange'),
+      series('responses_5xx_per_second', '5xx', 'red', { dashed: true, peak: true })],
+    big: (store) => rate(last(store, 'requests_per_second')),
+    foot: (store, status) => ['total ', exact(status?.requests?.total, 'requests')],
+  },
+  {
+    id: 'viewers', title: 'Viewers (open connections)', format: count, least: 4, fill: true,
+    lines: [series('connections', 'open', 'blue'), series('new_connections_per_second', 'new per second', 'sky', { dashed: true })],
+    big: (store) => count(last(store, 'connections')),
+    foot: (store, status) => [versions(status), ' total ', exact(status?.connections?.total, 'connections')],
+  },
+  {
+    id: 'first-byte', title: 'First byte', format: seconds, least: 1e-4,
+    lines: [series('first_byte_p50_seconds', 'p50', 'blue'), series('first_byte_p99_seconds', 'p99', 'orange', { peak: true })],
+    big: (store) => seconds(latest(store, 'first_byte_p99_seconds')),
+    side: () => 'p99',
+    foot: (store) => [`whole response p99 ${text(seconds(latest(store, 'request_p99_seconds')))}`],
+  },
+  {
+    id: 'handshakes', title: 'Handshakes', format: rate, least: 1,
+    lines: [series('full_handshakes_per_second', 'full', 'blue'), series('resumed_handshakes_per_second', 'resumed', 'green'),
+      series('failed_handshakes_per_second', 'failed', 'red', { dashed: true, peak: true })],
+    big: (store) => rate(last(store, 'full_handshakes_per_second') + last(store, 'resumed_handshakes_per_second')),
+    side: (store, status) => (status?.handshakes?.resumed_share === null || status?.handshakes?.resumed_share === undefined
+      ? '' : `${text(percent(status.handshakes.resumed_share))} resumed`),
+    foot: (store, status) => [handshakeCost(store, status)],
+  },
+  {
+    id: 'hits', title: 'Hit ratio by bytes', format: percent, least: 1, top: 1, fill: true,
+    has: (status) => status?.cache?.memory || total(status?.cache?.requests) > 0,
+    lines: [{ label: 'bytes not from an origin', color: 'green', value: bytesFromHere }, {
+      label: 'requests', color: 'violet', dashed: true,
+      value: (store, index) => at(store, 'cache_hits_per_second', index) / at(store, 'cache_requests_per_second', index),
+    }],
+    big: (store) => percent(latestOf(store, bytesFromHere)),
+    foot: (store, status) => [list(status?.cache?.requests)],
+  },
+  {
+    id: 'workers', title: 'Workers', format: percent, least: 1, top: 1, fill: true,
+    lines: [series('workers_busy_mean_ratio', 'mean', 'blue'), series('workers_busy_max_ratio', 'busiest', 'orange', { peak: true })],
+    big: (store) => percent(last(store, 'workers_busy_mean_ratio')),
+    side: () => 'busy',
+    foot: (store, status) => [cores(status?.workers)],
+  },
+  {
+    id: 'slow', title: 'Slow clients', format: rate, least: 1,
+    lines: [series('slow_clients_per_second', 'given up', 'red', { peak: true }),
+      series('short_responses_per_second', 'ended early', 'orange', { dashed: true, peak: true }),
+      series('window_stalls_per_second', 'windows empty', 'violet', { dashed: true })],
+    big: (store) => rate(last(store, 'short_responses_per_second')),
+    side: () => 'responses ended early',
+    foot: (store, status) => [list(status?.requests?.short) || 'none since the start'],
+  },
+];
+
+/** The newest value that is known, of the last ten seconds. */
+function latestOf(store, value) {
+  for (let index = store.length - 1; index >= Math.max(0, store.length - 10); index -= 1) {
+    const found = value(store, index);
+    if (!Number.isNaN(found)) return found;
+  }
+  return NaN;
+}
+export const latest = (store, name) => latestOf(store, (from, index) => at(from, name, index));
+
+const list = (object) => Object.entries(object ?? {}).filter(([, value]) => value > 0).sort((one, other) => other[1] - one[1])
+  .map(([name, value]) => `${name.replaceAll('_', ' ')} ${text(count(value))}`).join(' · ');
+
+function versions(status) {
+  const found = Object.entries(status?.http?.connections ?? {}).filter(([, value]) => value > 0);
+  return found.map(([name, value]) => `${name} ${text(count(value))} ·`).join(' ');
+}
+
+function handshakeCost(store, status) {
+  const core = last(store, 'signing_seconds_per_second');
+  const full = status?.handshakes?.seconds?.full?.p50;
+  const parts = [];
+  if (typeof full === 'number') parts.push(`full p50 ${text(seconds(full))}`);
+  const resumed = status?.handshakes?.seconds?.resumed?.p50;
+  if (typeof resumed === 'number') parts.push(`resumed p50 ${text(seconds(resumed))}`);
+  if (!Number.isNaN(core)) parts.push(`keys cost ${text(percent(core))} of a core`);
+  parts.push(`failed ${text(count(status?.handshakes?.failed ?? NaN))}`);
+  return parts.join(' · ');
+}
+
+function cores(workers) {
+  return el('span', { class: 'cores' }, ...(workers ?? []).map((worker, place) => el('span', {
+    class: 'core', title: `worker ${place}: ${text(percent(worker.busy_ratio))} busy, ${worker.panics} panics`,
+  }, `${place}`, track(worker.busy_ratio))));
+}
+
+function track(share, color = 'blue') {
+  const bar = el('i');
+  bar.style.width = `${Math.min(Math.max(share || 0, 0), 1) * 100}%`;
+  bar.style.background = `var(--${color})`;
+  return el('div', { class: 'track' }, bar);
+}
+
+function meter(name, used, most, words) {
+  const share = most > 0 ? used / most : 0;
+  return el('div', { class: 'meter', title: `${plain(used)[0]} of ${plain(most)[0]} bytes` },
+    el('p', {}, el('span', {}, name), el('span', {}, `${text(bytes(used))} of ${text(bytes(most))} · ${text(percent(share))}`)),
+    track(share), words ? el('p', {}, el('span', {}), el('span', {}, words)) : null);
+}
+
+function table(heads, rows) {
+  const cell = (value, place) => {
+    const [content, kind] = Array.isArray(value) ? value : [value, ''];
+    return el('td', { class: `${heads[place].startsWith('#') ? 'n' : 'key'} ${kind}`.trim() }, content);
+  };
+  return el('div', { class: 'scroll' }, el('table', {},
+    el('thead', {}, el('tr', {}, ...heads.map((head) => el('th', { scope: 'col', class: head.startsWith('#') ? 'n' : '' }, head.replace('#', ''))))),
+    el('tbody', {}, ...rows.map((row) => el('tr', {}, ...row.map(cell))))));
+}
+
+const facts = (entries) => el('dl', { class: 'facts' }, ...entries.filter(([, value]) => value !== undefined)
+  .flatMap(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+const state = (up, fault) => (up ? ['up', 'ok'] : [fault ? `out: ${fault}` : 'out', 'bad']);
+const number = (value) => text(count(value ?? NaN));
+
+/** The growth per second of a number between the last two states, by the place of its entry. */
+function growth(context, path, key, place, field) {
+  const find = (status) => path.reduce((value, name) => value?.[name], status)?.find?.((entry) => entry[key] === place)?.[field];
+  const [now, before] = [find(context.status), find(context.before)];
+  return typeof now === 'number' && typeof before === 'number' && context.elapsed > 0 ? Math.max(0, now - before) / context.elapsed : NaN;
+}
+
+/** Tables: `draw` gives what the card shows, or null if there is nothing. `context` is `{store, status, before, elapsed}`. */
+export const TABLES = [
+  {
+    id: 'tiers', title: 'Tiers of the cache', draw({ store, status }) {
+      const cache = status.cache;
+      if (!cache?.memory) return null;
+      const { memory, disks } = cache;
+      const age = (evicted) => (evicted > 0 ? `replaced within ${duration(evicted)}` : '');
+      const evictions = mean(store, 'evictions_per_second');
+      const meters = [meter('memory', memory.bytes, memory.bytes_max, age(evictions > 0 ? memory.slices / evictions : 0))];
+      const written = mean(store, 'disk_written_bytes_per_second') / Math.max(disks.length, 1);
+      for (const disk of disks) {
+        const name = disk.in_service ? disk.directory : `${disk.directory}: out of service`;
+        meters.push(meter(name, disk.bytes, disk.bytes_max, disk.segments_dropped > 0 ? age(disk.bytes / written) : ''));
+      }
+      return [...meters, facts([['slices in memory', number(memory.slices)], ['evicted', number(memory.evictions)], ['found no space', number(memory.refusals)]])];
+    },
+  },
+  {
+    id: 'origins', title: 'Origins', wide: true, draw(context) {
+      const servers = context.status.origins?.servers ?? [];
+      if (servers.length === 0) return null;
+      const rows = servers.map((server) => {
+        const of = (field) => growth(context, ['origins', 'servers'], 'url', server.url, field);
+        const now = of('seconds') / of('answered');
+        const failing = of('failed');
+        return [server.url, state(server.up, server.fault), text(seconds(Number.isNaN(now) ? server.mean_seconds : now)), text(rate(of('answered'))),
+          [number(server.failed), failing > 0 ? 'bad' : ''], number(server.connections), number(server.waiting)];
+      });
+      return [table(['server', 'state', '#latency', '#requests', '#failed', '#open', '#waiting'], rows),
+        el('p', { class: 'foot' }, list(context.status.origins.requests))];
+    },
+  },
+  {
+    id: 'sites', title: 'Sites', wide: true, draw(context) {
+      const sites = context.status.sites;
+      if (!Array.isArray(sites) || sites.length === 0) return null;
+      const rows = sites.map((site) => {
+        const of = (field) => growth(context, ['sites'], 'name', site.name, field);
+        const hits = site.bytes > 0 && typeof site.hit_bytes === 'number' ? site.hit_bytes / site.bytes : NaN;
+        return [site.name, text(bits(of('bytes'))), text(rate(of('requests'))), text(percent(hits)), number(site.requests), text(bytes(site.bytes))];
+      });
+      return [table(['site', '#out', '#requests', '#hits by bytes', '#requests since start', '#bytes'], rows)];
+    },
+  },
+  ...['titles', 'clients', 'networks'].map((kind) => ({
+    id: kind, title: { titles: 'Titles', clients: 'Clients', networks: 'Networks' }[kind], wide: true, draw({ status }) {
+      const entries = status.top?.[kind];
+      if (!Array.isArray(entries) || entries.length === 0) return null;
+      const rows = entries.slice(0, 12).map((entry) => [String(entry.key), number(entry.requests), text(bytes(entry.bytes)),
+        entry.error ? `± ${number(entry.error)}` : '']);
+      return [table([kind.replace(/s$/, ''), '#requests', '#bytes', '#error'], rows)];
+    },
+  })),
+  {
+    id: 'players', title: 'Players', draw({ status }) {
+      const players = status.players;
+      if (!players || typeof players !== 'object') return null;
+      const entries = Object.entries(players).filter(([, value]) => typeof value === 'number');
+      return entries.length === 0 ? null : [facts(entries.map(([name, value]) => [name.replaceAll('_', ' '), text(plain(value))]))];
+    },
+  },
+  {
+    id: 'pressure', title: 'What pressure did', draw({ status }) {
+      const { pressure, connections } = status;
+      if (!pressure) return null;
+      const refused = Object.entries(connections?.refused ?? {}).map(([reason, value]) => [`connections refused: ${reason}`, value]);
+      const happened = [...refused, ['handshakes that waited to sign', pressure.handshakes_queued], ['streams refused', pressure.streams_refused],
+        ['slices without space', pressure.cache_refusals], ['disk writes skipped', pressure.disk_writes_skipped],
+        ['switches of ChaCha20', pressure.chacha20_switches?.pressure]].filter(([, value]) => value > 0);
+      return [happened.length === 0 ? el('p', { class: 'empty' }, 'Nothing since the start.') : facts(happened.map(([name, value]) => [name, number(value)])),
+        facts([['ChaCha20', pressure.chacha20_last_choice === 1 ? 'last choice' : 'as clients prefer']])];
+    },
+  },
+  {
+    id: 'certificates', title: 'Certificates by end', draw({ status }) {
+      const certificates = status.certificates ?? [];
+      if (certificates.length === 0) return null;
+      const now = Date.now() / 1000;
+      const rows = [...certificates].sort((one, other) => one.not_after_timestamp_seconds - other.not_after_timestamp_seconds).slice(0, 12).map((one) => {
+        const left = (one.not_after_timestamp_seconds - now) / 86400;
+        return [`${one.subject} (${one.kind})`, date(one.not_after_timestamp_seconds), [left < 0 ? 'expired' : `${Math.floor(left)} d`, left < 0 ? 'bad' : left < 14 ? 'warn' : '']];
+      });
+      const more = certificates.length > 12 ? el('p', { class: 'foot' }, `${certificates.length - 12} more end later`) : null;
+      return [table(['certificate', '#ends', '#left'], rows), more];
+    },
+  },
+  {
+    id: 'peers', title: 'Nodes of the cluster', wide: true, draw({ status }) {
+      const nodes = status.cluster;
+      if (!Array.isArray(nodes)) return null;
+      return [table(['node', 'state', '#load', '#connections', '#busy', '#answered', '#failed'], nodes.map((node) => [
+        node.name, node.self ? 'this node' : state(node.up, node.fault), number(node.load), number(node.connections), text(percent(node.busy)),
+        number(node.requests?.answered), [number(node.requests?.failed), node.requests?.failed > 0 ? 'warn' : '']]))];
+    },
+  },
+  {
+    id: 'keyservers', title: 'Keyservers and tokens', wide: true, draw({ status }) {
+      const signers = [...(status.private_keys?.keyservers ?? []).map((one) => [one.address, one]),
+        ...(status.private_keys?.tokens ?? status.tokens ?? []).map((one) => [one.name, one])];
+      if (signers.length === 0) return null;
+      const failed = (one) => total(one.operations) - (one.operations?.ok ?? 0) - (one.operations?.abandoned ?? 0);
+      return [table(['signer', 'state', '#mean', '#signed', '#failed', '#under way'], signers.map(([name, one]) => [
+        name, one.circuit_open ? ['gets none: failed too often', 'bad'] : state(one.up), text(seconds(one.mean_seconds)),
+        number(one.operations?.ok), [number(failed(one)), failed(one) > 0 ? 'warn' : ''], number(one.under_way)])),
+      status.private_keys ? el('p', { class: 'foot' }, `signed by a local copy: ${number(status.private_keys.fallbacks)}`) : null];
+    },
+  },
+  {
+    id: 'store', title: 'Store of the fleet', draw({ status }) {
+      const fleet = status.fleet;
+      if (!fleet) return null;
+      const up = fleet.up ? (fleet.circuit === 'open' ? 'too slow' : 'up') : 'out';
+      return [facts([['state', el('span', { class: up === 'up' ? 'ok' : 'bad' }, up)], ['latency', text(seconds(fleet.latency_seconds))],
+        ['handshakes that wait', number(fleet.operations_in_flight)], ['purges applied', number(fleet.purges_applied)],
+        ['purges that wait', number(fleet.purges_waiting)], ['purges missed', number(fleet.purges_missed)]])];
+    },
+  },
+  {
+    id: 'process', title: 'Process', draw({ store, status }) {
+      const { process } = status;
+      if (!process) return null;
+      const reloads = Object.entries(status.reloads ?? {}).map(([outcome, value]) => [`reloads ${outcome}`, number(value)]);
+      const dropped = total(status.access_log?.dropped);
+      return [facts([['CPU', `${text(percent(last(store, 'cpu_seconds_per_second')))} of a core`], ['memory', text(bytes(process.resident_bytes))],
+        ['descriptors', `${number(process.open_descriptors)} of ${number(process.max_descriptors)}`], ['open files', number(status.files?.open)],
+        ['access log lines', number(status.access_log?.written)], ['dropped', number(dropped)], ...reloads])];
+    },
+  },
+  {
+    id: 'key-clients', title: 'Clients of the keyserver', wide: true, draw({ status }) {
+      if (!Array.isArray(status.clients)) return null;
+      const done = (client) => Object.values(client.operations ?? {}).reduce((sum, results) => sum + total(results), 0);
+      return [facts([['keys', number(status.keys)], ['threads', number(status.threads)], ['queue', number(status.queue)]]),
+        table(['client', '#connections', '#operations', '#under way'], status.clients.map((client) => [client.name, number(client.connections), number(done(client)), number(client.under_way)]))];
+    },
+  },
+];
+
+/** The problems, the worst first. `lost` is since when there is no connection. */
+export function problems(status, lost) {
+  const found = [...(status?.problems ?? [])];
+  if (lost) {
+    found.unshift({ severity: 'critical', what: 'this page has lost its connection with the server', since_timestamp_seconds: lost,
+      help: 'it tries again by itself; systemctl status penstock' });
+  }
+  if (found.length === 0) {
+    return [el('li', { class: 'good' }, el('span', { class: 'sign' }, '✓'), el('span', { class: 'what' }, status ? 'Nothing is wrong.' : 'Waiting for the first numbers.'))];
+  }
+  return found.map((problem) => el('li', { class: problem.severity === 'critical' ? 'critical' : 'warning' },
+    el('span', { class: 'sign' }, problem.severity === 'critical' ? '✕' : '!'), el('span', { class: 'what' }, problem.what),
+    el('time', {}, `since ${clock(problem.since_timestamp_seconds)}`), el('span', { class: 'help' }, problem.help)));
+}
+
+export { big, UNKNOWN };

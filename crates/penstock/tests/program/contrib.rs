@@ -1,0 +1,229 @@
+//! What other programs are given: alerts and dashboards name metrics that exist, and the alerts fire.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use penstock_testkit::{Client, Setup, Tool, disk_directory, until};
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Labels that Prometheus adds.
+const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
+
+/// The metrics of docs/metrics.md: their kinds and labels.
+fn table() -> BTreeMap<String, (String, Vec<String>)> {
+    let text = read("docs/metrics.md");
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let name = cells[0].trim_matches(['|', ' ', '`']).to_owned();
+        let labels = cells.last().unwrap().trim_end_matches(" |").split("<br>");
+        let labels = labels.filter_map(|label| label.split('`').nth(1)).map(str::to_owned).collect();
+        (name, (cells[1].to_owned(), labels))
+    })
+    .collect()
+}
+
+fn is_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
+/// The faults of a query: metrics that do not exist, and labels that they do not have.
+fn faults(query: &str, table: &BTreeMap<String, (String, Vec<String>)>) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut rest = query;
+    while let Some(begin) = ["penstock_", "process_"].iter().filter_map(|prefix| rest.find(prefix)).min() {
+        let found = &rest[begin..];
+        let name = &found[..found.find(|letter| !is_name(letter)).unwrap_or(found.len())];
+        rest = &found[name.len()..];
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let of_histogram =
+            family.and_then(|family| table.get(family)).filter(|(kind, _)| kind == "histogram");
+        let Some((_, labels)) = table.get(name).or(of_histogram) else {
+            faults.push(format!("there is no metric {name}"));
+            continue;
+        };
+        let selector =
+            rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(inside, _)| inside);
+        // No value in these files has a comma.
+        for condition in selector.split(',').filter(|condition| condition.contains(['=', '~'])) {
+            let label = condition.split(['=', '!']).next().unwrap().trim();
+            if !labels.iter().any(|known| known == label) && !OF_PROMETHEUS.contains(&label) {
+                faults.push(format!("{name} has no label {label}"));
+            }
+        }
+    }
+    faults
+}
+
+#[test]
+fn a_query_with_a_wrong_metric_or_label_is_found() {
+    let table = table();
+    assert!(table.len() > 100 && table["penstock_requests_total"].1 == ["status", "method"], "{table:?}");
+    for (query, wanted) in [
+        ("sum(rate(penstock_requests_total{status=\"5xx\",instance=\"a\"}[5m]))", None),
+        ("penstock_handshake_seconds_bucket{le=\"1\"}", None),
+        ("penstock_request_total", Some("there is no metric penstock_request_total")),
+        ("penstock_requests_total_sum", Some("there is no metric penstock_requests_total_sum")),
+        ("up + penstock_requests_total{code!~\"5..\"}", Some("penstock_requests_total has no label code")),
+    ] {
+        assert_eq!(faults(query, &table).first().map(String::as_str), wanted, "{query}");
+    }
+}
+
+/// Has promtool parse queries, as the expressions of rules.
+fn parse(queries: &[String]) {
+    let mut text = "groups:\n- name: queries\n  rules:\n".to_owned();
+    for (place, query) in queries.iter().enumerate() {
+        // A dashboard's variables are none of Prometheus.
+        let query = query.replace("$__rate_interval", "5m").replace('\'', "''");
+        writeln!(text, "  - {{record: 'query:{place}', expr: '{query}'}}").unwrap();
+    }
+    let folder = disk_directory();
+    fs::write(folder.path().join("queries.yml"), text).unwrap();
+    Tool::new("promtool").args(["check", "rules", "queries.yml"]).directory(folder.path()).run().ok();
+}
+
+/// All texts under the key `expr`.
+fn queries(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => members.iter().for_each(|(key, member)| match member {
+            Value::String(text) if key == "expr" => found.push(text.clone()),
+            _ => queries(member, found),
+        }),
+        Value::Array(items) => items.iter().for_each(|item| queries(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_query_of_a_dashboard_asks_for_metrics_and_labels_that_exist() {
+    let table = table();
+    for (file, least) in [("edge.json", 30), ("fleet.json", 15)] {
+        let text = read(&format!("contrib/grafana/{file}"));
+        let mut found = Vec::new();
+        queries(&serde_json::from_str(&text).unwrap(), &mut found);
+        assert!(found.len() >= least, "{file}: {}", found.len());
+        let known = |query: &String| {
+            query.contains("penstock_") || query.contains("process_") || query.contains("ALERTS")
+        };
+        for query in &found {
+            assert!(known(query), "{file}: {query}");
+            assert_eq!(faults(query, &table), [""; 0], "{file}: {query}");
+        }
+        parse(&found);
+    }
+}
+
+#[test]
+fn the_queries_of_the_documentation_ask_for_metrics_that_exist() {
+    let table = table();
+    let text = read("docs/observability.md");
+    let blocks: Vec<&str> =
+        text.split("```promql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 10, "{}", blocks.len());
+    let found: Vec<String> = blocks.iter().flat_map(|block| block.lines()).map(str::to_owned).collect();
+    for query in &found {
+        assert_eq!(faults(query, &table), [""; 0], "{query}");
+    }
+    parse(&found);
+}
+
+#[test]
+fn promtool_accepts_the_alerts_and_each_fires_in_its_test() {
+    let table = table();
+    let folder = root().join("contrib/prometheus");
+    Tool::new("promtool").args(["check", "rules", "alerts.yml"]).directory(&folder).run().ok();
+    Tool::new("promtool").args(["test", "rules", "alerts_test.yml"]).directory(&folder).run().ok();
+    let (alerts, tests) = (read("contrib/prometheus/alerts.yml"), read("contrib/prometheus/alerts_test.yml"));
+    let names: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(names.len() > 25, "{names:?}");
+    for name in &names {
+        assert!(tests.contains(&format!("alertname=\"{name}\",alertstate=\"firing\"")), "{name} has no test");
+    }
+    for line in alerts.lines().filter(|line| line.trim().starts_with("expr: ")) {
+        assert_eq!(faults(line, &table), [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn each_alert_of_the_documentation_is_in_the_file_with_the_same_expression() {
+    let pairs = |text: &str| -> BTreeMap<String, String> {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let pair = |window: &[&str]| {
+            let name = window[0].strip_prefix("- alert: ")?;
+            let expression = window[1].strip_prefix("expr: ")?.trim_matches('\'').replace("''", "'");
+            Some((name.to_owned(), expression))
+        };
+        lines.windows(2).filter_map(pair).collect()
+    };
+    let alerts = pairs(&read("contrib/prometheus/alerts.yml"));
+    let mut seen = 0;
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        for (name, expression) in pairs(&fs::read_to_string(&path).unwrap()) {
+            assert_eq!(alerts.get(&name), Some(&expression), "{}: {name}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 13, "{seen}");
+}
+
+/// A test for promtool in which everything stays as it was in this scrape, and these alerts fire.
+fn test_of(metrics: &BTreeMap<String, f64>, alerts: &[&str]) -> String {
+    let mut text = format!("rule_files: ['{}']\n", root().join("contrib/prometheus/alerts.yml").display());
+    text.push_str("evaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n");
+    for (series, value) in metrics {
+        // promtool's clock begins in 1970, so ends of certificates are told from now on.
+        let value = if series.contains("timestamp_seconds") { (value - now()).max(0.0) } else { *value };
+        writeln!(text, "  - {{series: '{series}', values: '{value}x30'}}").unwrap();
+    }
+    text.push_str("  promql_expr_test:\n");
+    let expression = "count by (alertname) (ALERTS{alertstate=\"firing\"} > 0)";
+    writeln!(text, "  - expr: '{expression}'\n    eval_time: 20m\n    exp_samples:").unwrap();
+    for alert in alerts {
+        writeln!(text, "    - {{labels: '{{alertname=\"{alert}\"}}', value: 1}}").unwrap();
+    }
+    text
+}
+
+fn now() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+#[test]
+fn the_metrics_of_a_server_whose_origin_is_out_fire_that_alert_and_those_of_a_well_one_none() {
+    let check = |metrics: &BTreeMap<String, f64>, alerts: &[&str], folder: &Path| {
+        let file = folder.join("alerts_test.yml");
+        fs::write(&file, test_of(metrics, alerts)).unwrap();
+        Tool::new("promtool").args(["test", "rules"]).arg(&file).run().ok();
+    };
+    let sites =
+        "- {hosts: [bad.test], origin: {http: [\"http://127.0.0.1:1\"]}}\n- origin: {directory: root}";
+    let server = Setup::new().sites(sites).start();
+    server.tolerate_warning("origin http://127.0.0.1:1 is out");
+    // The certificates of tests are valid for a few days.
+    let shown = |name: &str| !name.starts_with("penstock_certificate_expiry");
+    let metrics = || -> BTreeMap<String, f64> {
+        server.metrics().0.into_iter().filter(|(series, _)| shown(series)).collect()
+    };
+    check(&metrics(), &[], server.directory());
+    let mut client = Client::plain(&server);
+    until("the origin to be out", || {
+        client.request("GET /a HTTP/1.1\r\nHost: bad.test\r\n\r\n");
+        (server.metrics().sum("penstock_origin_target_up", &[]) == 0.0).then_some(())
+    });
+    check(&metrics(), &["PenstockOriginDown"], server.directory());
+}

@@ -1,0 +1,241 @@
+// A real Chromium shows the page of the admin listener while the server works.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { CHROMIUM, FLAGS } from './browser.js';
+import { serve } from './server.js';
+
+const PATIENCE_MS = 60_000; // how long a loaded machine may take for any step
+const TOKEN = '0123456789abcdef';
+const FOUND = { http: /(?<=listening on )\S+(?=, HTTP\n)/, admin: /(?<=listening on )\S+(?=, admin)/ };
+/** The name of a disk that would be markup if it were not text. */
+const MARKUP = '<img src=x onerror=alert(1)>';
+
+let directory, origin, server, browser, context, page;
+let faults; // what the browser complained of
+let working; // resolves once the load has ended
+let load = false;
+
+function configure(name, lines) {
+  const file = join(directory, name);
+  writeFileSync(file, lines);
+  return file;
+}
+
+before(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'penstock-page-'));
+  mkdirSync(join(directory, 'memory'));
+  const body = Buffer.alloc(100_000, 'x');
+  origin = createServer((request, response) => {
+    response.writeHead(200, { 'Content-Type': 'video/mp4', 'Content-Length': body.length, 'Cache-Control': 'max-age=60' });
+    response.end(body);
+  });
+  origin.listen(0, '127.0.0.1');
+  await once(origin, 'listening');
+  const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
+    '-keyout', key, '-out', cert, '-days', '9', '-subj', '/CN=video.test', '-addext', 'subjectAltName=DNS:video.test'], { stdio: 'pipe' });
+  server = await serve(['-c', configure('penstock.yaml', `
+listeners: [{address: "127.0.0.1:0"}, {address: "127.0.0.1:0", tls: true}]
+tls: {certificates: [{chain: cert.pem, key: key.pem}]}
+cache: {memory: {size: 32MiB, directory: memory}, disk: [{directory: "${MARKUP}", size: 16MiB}]}
+sites:
+  - {hosts: ["127.0.0.1"], origin: {http: ["http://127.0.0.1:${origin.address().port}"]}}
+  - {hosts: ["b.test"], origin: {http: ["http://127.0.0.1:1"]}}
+admin: {address: "127.0.0.1:0"}
+`)], FOUND);
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS, headless: true });
+});
+
+after(async () => {
+  await browser?.close();
+  if (server) assert.equal(await server.stop(), 0, 'the program ends cleanly when told to');
+  origin?.close();
+  origin?.closeAllConnections();
+  rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+});
+
+const ask = (path) => fetch(`http://${server.http}${path}`).then((response) => response.arrayBuffer());
+// `fetch` of Node does not let a request name another host, so curl does.
+const curl = (path, host) => execFileSync('curl', ['--silent', '--output', '/dev/null', '-H', `Host: ${host}`, `http://${server.http}${path}`]);
+
+beforeEach(async () => {
+  faults = [];
+  load = true;
+  working = (async () => { for (let n = 0; load; n += 1) await ask(`/seg-${n % 50}.mp4`).catch(() => {}); })();
+  context = await browser.newContext({ viewport: { width: 1440, height: 1000 } });
+  context.setDefaultTimeout(PATIENCE_MS);
+  page = await context.newPage();
+  page.on('console', (message) => faults.push(message.text()));
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('dialog', (dialog) => { faults.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.on('response', (response) => { if (response.status() >= 400) faults.push(`${response.url()}: ${response.status()}`); });
+});
+
+afterEach(async () => {
+  load = false;
+  await working;
+  if (process.env.SCREENSHOTS) await page.screenshot({ path: `${process.env.SCREENSHOTS}/page-${Date.now()}.png`, fullPage: true });
+  await context.close();
+  assert.deepEqual(faults, [], 'the browser has nothing to say');
+});
+
+const open = (link = '') => page.goto(`http://${server.admin}/${link}`);
+const shown = (id) => page.locator(`#card-${id}`);
+const total = async (name) => Number((await page.locator(`[data-total="${name}"]`).textContent()).replaceAll(',', ''));
+
+/** The sum of a counter in /metrics. */
+async function metric(name) {
+  const text = await (await fetch(`http://${server.admin}/metrics`)).text();
+  const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+}
+
+test('the numbers move, and are those of /metrics', async () => {
+  await open();
+  const first = (await total('requests').catch(() => 0)) || 0;
+  await page.waitForFunction((before) => {
+    const text = document.querySelector('[data-total="requests"]')?.textContent.replaceAll(',', '');
+    return Number(text) > before && Number(text) > 0;
+  }, first);
+  for (const [name, counter] of [['requests', 'penstock_requests_total'], ['sent_bytes', 'penstock_sent_bytes_total'], ['connections', 'penstock_connections_total']]) {
+    const least = await metric(counter);
+    await page.waitForFunction(([of, value]) => Number(document.querySelector(`[data-total="${of}"]`).textContent.replaceAll(',', '')) >= value, [name, least]);
+    const seen = await total(name);
+    assert.ok(seen <= await metric(counter), `${name}: ${seen} is not more than /metrics has`);
+  }
+  load = false;
+  await working;
+  const exact = await metric('penstock_requests_total');
+  await page.waitForFunction((value) => document.querySelector('[data-total="requests"]').textContent.replaceAll(',', '') === String(value), exact);
+});
+
+test('a page opened later has the past', async () => {
+  const history = await (await fetch(`http://${server.admin}/history.json`)).json();
+  assert.ok(history.series.requests_per_second.length >= 2, 'points were taken before any page was open');
+  await open();
+  const label = () => page.locator('#card-requests .chart').getAttribute('aria-label');
+  await page.waitForFunction(() => document.querySelector('#card-requests .chart')?.getAttribute('aria-label'));
+  assert.match(await label(), /^Requests: all /);
+});
+
+test('an origin that is out is said in words with what helps, and no text becomes markup', async () => {
+  for (let n = 0; n < 12; n += 1) curl(`/${n}`, 'b.test');
+  await open();
+  const problem = page.locator('.problems .critical', { hasText: 'origin http://127.0.0.1:1 is out: ' });
+  await problem.waitFor();
+  assert.match(await problem.textContent(), /since \d\d:\d\d/);
+  assert.match(await problem.locator('.help').textContent(), /curl -v/);
+  await shown('origins').getByText('out: ').first().waitFor();
+  await shown('tiers').getByText(MARKUP).waitFor();
+  assert.equal(await page.locator('main img').count(), 0);
+});
+
+test('a section is shown when its data is there and hidden when it is not', async () => {
+  await open();
+  await shown('origins').waitFor();
+  for (const absent of ['players', 'peers', 'keyservers', 'store', 'key-clients']) assert.equal(await shown(absent).isVisible(), false, absent);
+  const status = await (await fetch(`http://${server.admin}/status.json`)).json();
+  Object.assign(status, {
+    sites: [{ name: MARKUP, requests: 7, bytes: 2048, hit_requests: 6, hit_bytes: 1024 }],
+    top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3 }] },
+    players: { starved: 5 },
+    cluster: [{ name: 'edge2', self: false, up: false, fault: 'timeout', load: 1, connections: 2, busy: 0.5, requests: { answered: 1, failed: 2 } }],
+    private_keys: { fallbacks: 1, keyservers: [{ address: '192.0.2.9:2407', up: true, circuit_open: false, operations: { ok: 4, timed_out: 1 }, mean_seconds: 0.002, under_way: 0 }], tokens: [] },
+    fleet: { up: true, circuit: 'closed', latency_seconds: 0.001 },
+  });
+  const event = `event: second\ndata: ${JSON.stringify({ at: 1, values: [], status })}\n\n`;
+  await page.route('**/events', (route) => route.fulfill({ contentType: 'text/event-stream', body: event }));
+  await page.reload();
+  await shown('sites').getByText(MARKUP).waitFor();
+  await shown('sites').getByText('50%').waitFor();
+  await shown('titles').getByText(`/film/${MARKUP}`).waitFor();
+  await shown('titles').getByText('1.23 k').or(shown('titles').getByText('1.23k')).first().waitFor();
+  await shown('players').getByText('starved').waitFor();
+  await shown('peers').getByText('out: timeout').waitFor();
+  await shown('keyservers').getByText('192.0.2.9:2407').waitFor();
+  await shown('store').getByText('up', { exact: true }).waitFor();
+  assert.equal(await page.locator('main img').count(), 0);
+});
+
+test('hovering and the keyboard show the numbers of a second, and the link keeps the view', async () => {
+  await open();
+  const chart = page.locator('#card-out .chart');
+  await chart.waitFor();
+  await chart.hover({ position: { x: 250, y: 40 } });
+  await page.locator('#card-out .tip').waitFor();
+  assert.match(await page.locator('#card-out .tip').textContent(), /\d\d:\d\d:\d\dsent /);
+  await page.mouse.move(0, 0);
+  await page.locator('#card-out .tip').waitFor({ state: 'detached' });
+  await chart.focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.locator('#card-out .tip').waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('#card-out .tip').waitFor({ state: 'detached' });
+  await page.keyboard.press('1');
+  await page.locator('#card-handshakes h2 button').click();
+  assert.match(page.url(), /#range=300&card=handshakes$/);
+  await page.reload();
+  await page.locator('#card-handshakes.open').waitFor();
+  assert.equal(await page.getByRole('button', { name: '5 min', exact: true }).getAttribute('aria-pressed'), 'true');
+});
+
+test('the page fits a phone and a wall, in dark and light', async () => {
+  await open();
+  await shown('out').waitFor();
+  for (const [width, height, columns] of [[400, 800, 1], [2560, 1440, 5]]) {
+    for (const colorScheme of ['light', 'dark']) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height });
+      const [overflow, tracks, ground] = await page.evaluate(() => [
+        document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        getComputedStyle(document.querySelector('.grid')).gridTemplateColumns.split(' ').length,
+        getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number),
+      ]);
+      assert.equal(overflow, 0, `at ${width} px the page does not scroll sideways`);
+      assert.ok(columns === 1 ? tracks === 1 : tracks >= columns, `at ${width} px there are ${tracks} columns`);
+      assert.equal(ground[0] < 100, colorScheme === 'dark');
+    }
+  }
+});
+
+test('a purge is confirmed first, and purges', async () => {
+  await ask('/purged.mp4');
+  await open();
+  await shown('out').waitFor();
+  const before = await metric('penstock_cache_purges_total');
+  await page.keyboard.press('x');
+  await page.getByLabel('What to purge').fill('http://127.0.0.1/purged.mp4?a=1&b=50%25+c');
+  await page.getByRole('button', { name: 'Next' }).click();
+  await page.getByText('Really purge the URL').waitFor();
+  assert.equal(await metric('penstock_cache_purges_total'), before, 'nothing is purged before the confirmation');
+  await page.getByRole('button', { name: 'Purge', exact: true }).click();
+  await page.getByText(/^Purged \d+ objects? here/).waitFor();
+  assert.equal(await metric('penstock_cache_purges_total'), before + 1);
+  await page.getByRole('button', { name: 'Close' }).click();
+});
+
+test('with a token the browser asks for a password, and the page works with it', async (t) => {
+  writeFileSync(join(directory, 'admin.token'), `${TOKEN}\n`, { mode: 0o600 });
+  const guarded = await serve(['-c', configure('guarded.yaml', `
+listeners: [{address: "127.0.0.1:0"}]
+sites: [{hosts: ["*"], origin: {directory: "."}}]
+admin: {address: "127.0.0.1:0", token: admin.token}
+`)], FOUND);
+  t.after(guarded.stop);
+  const stranger = await fetch(`http://${guarded.admin}/`);
+  assert.equal(stranger.status, 401);
+  const admitted = await browser.newContext({ httpCredentials: { username: 'ops', password: TOKEN, send: 'unauthorized' } });
+  t.after(() => admitted.close());
+  const other = await admitted.newPage();
+  other.setDefaultTimeout(PATIENCE_MS);
+  await other.goto(`http://${guarded.admin}/`);
+  await other.waitForFunction(() => Number(document.querySelector('[data-total="requests"]')?.textContent) === 0);
+  await other.locator('.problems .good').waitFor();
+});
