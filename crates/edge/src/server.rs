@@ -1,4 +1,5 @@
 //! All workers together: start, reload, drain, stop.
+mod orders;
 mod sockets;
 mod thread;
 
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use penstock_acme::Acme;
 use penstock_config::{Config, Listener};
 use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
 use penstock_egress::fast_low_water;
@@ -29,6 +31,7 @@ use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
+use crate::server::orders::{open_storage, order_certificates};
 use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{AppliedEverywhere, PendingChange, Settings, StartError};
@@ -65,6 +68,8 @@ struct Control {
     follower: Option<Follower>,
     /// Follows the list of the cluster's nodes.
     membership: Option<Membership>,
+    /// Orders certificates; `None` if the configuration does not ask for it.
+    orders: Option<Acme>,
 }
 
 /// A listener that is open in every worker.
@@ -131,6 +136,7 @@ impl Server {
         collector.chacha20().configure(config.tls.chacha20);
         let log = access_log.as_ref();
         let ring = tickets.ring();
+        open_storage(config)?;
         let settings = prepare(config, None, ring, &tls_state, log, &mut ktls, &collector)?;
         if let Some(costs) = ktls.costs() {
             collector.set_costs(costs);
@@ -173,6 +179,7 @@ impl Server {
         }
         show_parts(&collector, &metrics, &settings);
         let follower = follow_certificates(&settings, &metrics)?;
+        let orders = order_certificates(config, None, &tls_state).map_err(StartError::Thread)?;
         let control = Control {
             workers: senders,
             threads,
@@ -184,6 +191,7 @@ impl Server {
             refresher: Some(refresher),
             follower,
             membership,
+            orders,
         };
         let connections = common.connections;
         Ok(Self { metrics, collector, tickets, tls_state, purger, connections, control: Mutex::new(control) })
@@ -235,6 +243,7 @@ impl Server {
         let previous = Arc::clone(&control.settings);
         let (ring, tls_state) = (self.tickets.ring(), &self.tls_state);
         let (previous, ktls) = (Some(&*previous), &mut control.ktls);
+        open_storage(config)?;
         let settings = prepare(config, previous, ring, tls_state, log, ktls, &self.collector)?;
         let follower = follow_certificates(&settings, &self.metrics)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
@@ -273,6 +282,11 @@ impl Server {
         self.tickets.configure(&config.tls.tickets);
         show_parts(&self.collector, &self.metrics, &control.settings);
         control.follower = follower;
+        let orders = control.orders.take();
+        control.orders = order_certificates(config, orders, tls_state).unwrap_or_else(|error| {
+            tracing::error!("certificates are not ordered until the next reload: {error}");
+            None
+        });
         if !keeps_nodes {
             control.membership = new_nodes;
         }
@@ -358,6 +372,8 @@ impl Server {
             store.announce_end();
         }
         self.retire();
+        // A successor orders.
+        control.orders = None;
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
         control.release_sockets();
         for commands in &control.workers {
