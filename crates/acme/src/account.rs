@@ -3,11 +3,11 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{Account, AccountCredentials, CertificateIdentifier, ExternalAccountKey, NewAccount};
-use penstock_config::Acme;
+use penstock_config::{Acme, limits};
 use penstock_tls::certificate::RenewalFacts;
 
 use crate::client::CaClient;
-use crate::failure::Failure;
+use crate::failure::{Failure, is_bad_nonce};
 use crate::status::Outcome;
 use crate::storage::Storage;
 
@@ -26,9 +26,14 @@ pub(crate) async fn open(settings: &Acme, storage: &Storage, client: &CaClient) 
         .external_account
         .as_ref()
         .map(|binding| ExternalAccountKey::new(binding.id.clone(), binding.key.expose()));
-    let (account, credentials) = Account::builder_with_http(Box::new(client.clone()))
-        .create(&new, settings.directory.clone(), binding.as_ref())
-        .await?;
+    let mut attempts = 0;
+    let (account, credentials) = loop {
+        let builder = Account::builder_with_http(Box::new(client.clone()));
+        match builder.create(&new, settings.directory.clone(), binding.as_ref()).await {
+            Err(error) if is_bad_nonce(&error) && attempts < limits::ACME_NONCE_ATTEMPTS => attempts += 1,
+            made => break made?,
+        }
+    };
     let json = serde_json::to_vec(&credentials).map_err(|error| Failure::new(Outcome::Local, error))?;
     storage.set_account(&json)?;
     tracing::info!("acme: made an account at {}", settings.directory);

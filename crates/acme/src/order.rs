@@ -26,9 +26,9 @@ pub(crate) async fn order(
     replaces: Option<CertificateIdentifier<'_>>,
 ) -> Result<(), OrderError> {
     let identifiers = [Identifier::Dns(name.to_owned())];
-    let new = || {
-        let new = NewOrder::new(&identifiers);
-        settings.profile.as_deref().map_or(NewOrder::new(&identifiers), |profile| new.profile(profile))
+    let new = || match &settings.profile {
+        Some(profile) => NewOrder::new(&identifiers).profile(profile),
+        None => NewOrder::new(&identifiers),
     };
     let mut order = match replaces {
         // An authority may refuse the old certificate: it is another one's, or was replaced before.

@@ -49,7 +49,7 @@ pub(super) fn add(
         email: raw.email.as_ref().map(|text| email(text, reader)),
         storage,
         challenge,
-        key: raw.key.as_ref().map_or(AcmeKey::default(), |text| key(text, reader)),
+        key: raw.key.as_ref().map_or_else(AcmeKey::default, |text| key(text, reader)),
         profile: raw.profile.as_ref().map(|text| word("profile", text, reader)),
         authorities,
         external_account: raw.external_account.as_ref().and_then(|raw| external_account(raw, reader)),

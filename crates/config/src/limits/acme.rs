@@ -8,10 +8,10 @@ use super::bytes::KIB;
 pub const ACME_REQUEST_SECONDS: u64 = 30;
 
 /// A response of the authority: a chain of certificates has some KiB.
-pub const ACME_RESPONSE_BYTES: usize = 256 * KIB as usize;
+pub const ACME_RESPONSE_BYTES: usize = 256 * 1024;
 
 /// The head of a response of the authority.
-pub const ACME_HEAD_BYTES: usize = 32 * KIB as usize;
+pub const ACME_HEAD_BYTES: usize = 32 * 1024;
 
 /// Hosts of an authority whose sessions of TLS are kept.
 pub const ACME_HOSTS: usize = 8;
@@ -28,7 +28,7 @@ pub const ACME_ORDER_SECONDS_MAX: u64 = 900;
 /// The first pause between two polls of an order, in milliseconds.
 pub const ACME_POLL_MILLISECONDS: u64 = 500;
 
-/// Further attempts at an order whose nonces the authority refuses, each after three of the library.
+/// Further attempts at an order or account whose nonces the authority refuses, each after three of the library.
 pub const ACME_NONCE_ATTEMPTS: u32 = 3;
 
 /// How often the right to order is asked for while another process has it, in seconds; up to twice as long.

@@ -48,7 +48,7 @@ impl Pebble {
         Certificates::make(directory.path());
         let names = serve_names(directory.path().join("records"));
         let (address, management) = (ReservedAddress::reserve(), ReservedAddress::reserve());
-        let variables = vec![("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "10")];
+        let variables = vec![("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "5")];
         let (external_account, process) = (None, None);
         Some(Self { directory, address, management, names, http, tls, variables, external_account, process })
     }
@@ -73,8 +73,10 @@ impl Pebble {
 
     /// Starts it with no memory of what was before.
     pub(super) fn start_again(&mut self) {
+        // Its ports are free only when it has ended.
+        self.stop();
         let at = |name: &str| self.directory.path().join(name);
-        let keys = self.external_account.map(|(id, key)| json!({id: key})).unwrap_or(json!({}));
+        let keys = self.external_account.map(|(id, key)| json!({id: key})).unwrap_or_else(|| json!({}));
         let config = json!({"pebble": {
             "listenAddress": self.address.address(),
             "managementListenAddress": self.management.address(),
