@@ -8,6 +8,21 @@ use crate::{
     SignerStatus, StapleReading, TierCounters,
 };
 
+fn full_orders() -> OrdersReading {
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    OrdersReading {
+        states: [("missing", 0), ("ordering", 0), ("waiting", 0), ("valid", 1), ("failing", 0)],
+        outcomes: vec![("issued", 190)],
+        names: vec![OrderedName {
+            name: "video.example".to_owned(),
+            state: "valid",
+            not_after: Some(at(191)),
+            next: Some(at(192)),
+            error: None,
+        }],
+    }
+}
+
 /// A program with all parts. All numbers differ.
 pub(super) fn full_readings() -> Readings {
     let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
@@ -29,17 +44,7 @@ pub(super) fn full_readings() -> Readings {
             expired: 111,
             evicted: 112,
         },
-        orders: Some(OrdersReading {
-            states: [("missing", 0), ("ordering", 0), ("waiting", 0), ("valid", 1), ("failing", 0)],
-            outcomes: vec![("issued", 190)],
-            names: vec![OrderedName {
-                name: "video.example".to_owned(),
-                state: "valid",
-                not_after: Some(at(191)),
-                next: Some(at(192)),
-                error: None,
-            }],
-        }),
+        orders: Some(full_orders()),
         staples: vec![StapleReading {
             subject: "video.example".to_owned(),
             kind: "ecdsa",

@@ -133,6 +133,78 @@ fn a_self_signed_certificate_serves_until_the_authority_can_be_reached() {
     until("no error", || status(&server)["names"][0]["error"].is_null().then_some(()));
 }
 
+/// A server whose authority cannot be reached, with answers in its storage that another machine could have written.
+fn start_without_authority(keys: &str, tls: &str) -> Server {
+    let ports = Ports::reserve();
+    let nowhere = ReservedAddress::reserve();
+    let section = format!(
+        "acme: {{agree_to_terms: true, directory: \"https://{nowhere}/dir\", ca_file: authority.crt, storage: acme{keys}}}"
+    );
+    let server = ports.setup(&(section + tls)).start();
+    server.tolerate_warning("acme: no certificate for a.example: the CA cannot be reached");
+    server
+}
+
+#[test]
+fn answers_in_the_storage_are_given_over_plain_http_alone_and_before_all_rules() {
+    let server = start_without_authority("", "");
+    let challenges = server.directory().join("acme/challenges");
+    fs::write(challenges.join("a-token"), "a-token.thumbprint").unwrap();
+    let ask = |token: &str, host: &str| {
+        let head = format!("GET /.well-known/acme-challenge/{token} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        Client::connect(server.http()).request(&head)
+    };
+    // Redirects and access rules do not apply, nor do sites.
+    for host in ["a.example", "other.example"] {
+        let answer = ask("a-token", host);
+        assert_eq!((answer.status, answer.body.as_slice()), (200, &b"a-token.thumbprint"[..]), "{host}");
+    }
+    for wrong in ["", "a-toke", "a-token/", "..%2fchallenges%2fa-token", "../challenges/a-token"] {
+        assert_ne!(ask(wrong, "a.example").status, 200, "{wrong}");
+    }
+    let url = format!("https://localhost:{}/.well-known/acme-challenge/a-token", server.https().port());
+    let over_tls = Tool::new("curl").args(["--silent", "--insecure", "--max-time", "50", &url]).run().text();
+    assert!(!over_tls.contains("thumbprint"), "{over_tls}");
+    fs::remove_file(challenges.join("a-token")).unwrap();
+    assert_eq!(ask("a-token", "a.example").status, 308);
+}
+
+#[test]
+fn a_connection_that_validates_a_name_serves_no_request() {
+    let server =
+        start_without_authority(", challenge: tls-alpn-01", "\nclient_certificates: {ca: authority.crt}");
+    let files = ["ec.crt", "ec.key"].map(|name| fs::read_to_string(server.directory().join(name)).unwrap());
+    fs::write(server.directory().join("acme/challenges/a.example.pem"), files.concat()).unwrap();
+    let address = server.https().to_string();
+    for version in ["-tls1_2", "-tls1_3"] {
+        let tool = Tool::new("openssl").args(["s_client", "-connect", &address, "-ign_eof", version]);
+        let tool = tool.args(["-servername", "a.example", "-alpn", "acme-tls/1"]);
+        let text = tool.run_with_input(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").text();
+        assert!(text.contains("ALPN protocol: acme-tls/1"), "{version}: {text}");
+        assert!(text.contains("CN = ec"), "{version}: {text}");
+        assert!(!text.contains("HTTP/1.1"), "{version}: {text}");
+    }
+    let other = Tool::new("openssl").args(["s_client", "-connect", &address, "-alpn", "acme-tls/1"]);
+    let other = other.args(["-servername", "b.example"]).run();
+    assert!(!other.text().contains("ALPN protocol: acme-tls/1"), "{}", other.text());
+}
+
+#[test]
+fn a_host_that_a_reload_adds_gets_a_certificate() {
+    let ports = Ports::reserve();
+    let Some(pebble) = ports.pebble() else { return };
+    let pebble = pebble.start();
+    let setup = ports.setup(&pebble.section("storage: acme"));
+    let server = setup.start();
+    wait_for_certificate(&server, "a.example", "");
+    server.reload(&setup.sites("- {hosts: [a.example, b.example], origin: {directory: root}}"));
+    let pem = wait_for_certificate(&server, "b.example", "");
+    let names = Tool::new("openssl").args(["x509", "-noout", "-ext", "subjectAltName"]);
+    let names = names.run_with_input(pem.as_bytes()).ok().text();
+    assert!(names.contains("DNS:b.example") && !names.contains("a.example"), "{names}");
+    until("both orders", || (orders(&server, "issued") == 2.0).then_some(()));
+}
+
 #[test]
 fn a_certificate_is_renewed_before_it_ends() {
     let ports = Ports::reserve();
