@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs clean
+.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs deny package test-package test-container clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -29,7 +29,7 @@ check: ## Run format, lints and unit tests: the inner loop, minutes on a warm tr
 	@scripts/check
 
 test: ## Run every check and test (format, lints, Rust, scripts, browser)
-	@scripts/install-needs build demo test s3
+	@scripts/install-needs build demo test s3 package package-test
 	@scripts/test
 
 test-attacks: ## Run only the tests of attacks that SECURITY.md names (minutes after the build)
@@ -63,6 +63,26 @@ docs: ## Make a searchable book of the documents in target/book and check its li
 fuzz: ## Feed every fuzz target for 30 s, after building them with coverage counters
 	@scripts/install-needs fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
+
+deny: ## Examine licences, versions, sources and known weaknesses of dependencies; the list of weaknesses is downloaded
+	@scripts/install-needs deny
+	target/tools/bin/cargo-deny check
+
+package: ## Build the Debian package and its debug symbols into target/package
+	@scripts/install-needs build package
+	cargo build --release --locked --package penstock
+	@rm -rf target/package
+	packaging/build-deb $(TARGET)/release/penstock target/package
+
+test-package: ## Install, use, upgrade and remove the package of the dev program in a fresh Debian root
+	@scripts/install-needs build package package-test
+	cargo build --locked --package penstock
+	@scripts/test-package
+
+test-container: ## Build the container of the dev program and run it with a read-only root; needs root
+	@scripts/install-needs build package package-test container
+	cargo build --locked --package penstock
+	@scripts/test-container
 
 clean: ## Remove everything that was built or generated
 	cargo clean

@@ -330,6 +330,20 @@ impl<D: Metadata> Index<D> {
         }
     }
 
+    /// Removes all objects, also those of an earlier process, and leaves what the tiers have of them. Readers may finish.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut keys = Vec::with_capacity(shard.table.len());
+            let mut state = shard.lock();
+            shard.table.for_each(|object| keys.push(*object.key()));
+            let removed: Vec<_> = keys.iter().filter_map(|key| self.remove(shard, &mut state, key)).collect();
+            drop(state);
+            drop(removed);
+        }
+        let dormant = std::mem::take(&mut *self.dormant());
+        self.budget.release(dormant.len() as u64 * DORMANT_BYTES);
+    }
+
     /// Number of objects.
     pub fn objects(&self) -> usize {
         self.shards.iter().map(|shard| shard.table.len()).sum()

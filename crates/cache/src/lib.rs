@@ -59,7 +59,7 @@ pub use fuzz::fuzz_cache_files;
 pub use index::{ClaimResult, Index, IndexEntry, ObjectClaim, Pending};
 pub use key::Key;
 pub use lease::Lease;
-pub use memory::{Demand, MemoryTier, Restored, TierError, TierLimits, TierWarning};
+pub use memory::{BusySlots, Demand, GivenTier, MemoryTier, Restored, TierError, TierLimits, TierWarning};
 pub use metadata::Metadata;
 pub use object::{Object, Presence, SliceCopy};
 pub use penstock_metrics::{DiskCounters, TierCounters};

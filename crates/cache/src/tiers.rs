@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use penstock_metrics::TierCounters;
@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::disk::{DiskError, DiskLimits, Disks};
 use crate::draining;
 use crate::event::Report;
-use crate::memory::{MemoryTier, Restored, Scrubber, TierError, TierLimits};
+use crate::memory::{BusySlots, GivenTier, MemoryTier, Restored, Scrubber, TierError, TierLimits};
 use crate::purge::{NotKept, PurgeLimits, Purges};
 
 /// The configuration of the tiers.
@@ -65,7 +65,8 @@ impl std::error::Error for OpenError {}
 /// Both tiers of a cache.
 pub struct Tiers {
     memory: Arc<MemoryTier>,
-    disks: Option<Arc<Disks>>,
+    /// Empty without disks, and while a predecessor has them.
+    disks: OnceLock<Arc<Disks>>,
     scrubber: Scrubber,
 }
 
@@ -87,6 +88,65 @@ impl Tiers {
         Ok(OpenedTiers { tiers: Self::reporting(memory, disks, report), restored, purges })
     }
 
+    /// Takes over the memory tier of a process that runs beside this one, and opens the list of purges. The disks stay with
+    /// that process until [`Self::add_disks`].
+    ///
+    /// # Errors
+    /// See [`OpenError`]; [`TierError::Draining`] if the tier is another one.
+    pub fn open_given(
+        options: &TierOptions<'_>,
+        given: GivenTier,
+        report: Report,
+        now: SystemTime,
+    ) -> Result<OpenedTiers, OpenError> {
+        let memory = MemoryTier::open_given(options.memory, options.memory_limits, given, now);
+        let (memory, restored) = memory.map_err(OpenError::Memory)?;
+        let purges = open_purges(options, None, now).map_err(OpenError::Memory)?;
+        Ok(OpenedTiers { tiers: Self::reporting(memory, None, report), restored, purges })
+    }
+
+    /// Opens the disks that the predecessor had. Blocks for a moment.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn add_disks(
+        &self,
+        options: &TierOptions<'_>,
+        report: Report,
+        now: SystemTime,
+    ) -> Result<(), OpenError> {
+        let (Some(disks), _) = open_disks(options, report, now)? else { return Ok(()) };
+        self.memory.remember_at_least(disks.slices_max());
+        // Only one thread adds them.
+        drop(self.disks.set(disks));
+        Ok(())
+    }
+
+    /// Gives the memory tier to a successor; see [`MemoryTier`]. `None` if it cannot be given.
+    pub fn give_away(&self) -> Option<GivenTier> {
+        self.memory.give_away()
+    }
+
+    /// Uses the memory tier again, which the successor has not taken.
+    pub fn take_back(&self) {
+        self.memory.take_back();
+    }
+
+    /// The slots that this process still needs, after it has given the memory tier away.
+    pub fn busy_slots(&self) -> BusySlots {
+        self.memory.busy_slots()
+    }
+
+    /// What the predecessor still needs of the memory tier; `None` if it has ended.
+    pub fn set_predecessor(&self, busy: Option<&BusySlots>) {
+        self.memory.set_predecessor(busy);
+    }
+
+    /// Whether no process has locked one of the disks.
+    pub fn are_disks_free(options: &TierOptions<'_>) -> bool {
+        !options.disks.iter().any(|(directory, _)| Disks::is_locked(directory))
+    }
+
     /// Opens a memory tier without a directory, for the time in which the tiers of `options` belong to a process that
     /// drains. Purges are kept in the directory of the memory tier, so that later they apply to what is there.
     ///
@@ -100,8 +160,7 @@ impl Tiers {
 
     /// Whether no process has locked one of the tiers.
     pub fn are_free(options: &TierOptions<'_>) -> bool {
-        !MemoryTier::is_locked(options.memory)
-            && !options.disks.iter().any(|(directory, _)| Disks::is_locked(directory))
+        !MemoryTier::is_locked(options.memory) && Self::are_disks_free(options)
     }
 
     /// A memory tier, and the disks that its slices may move to.
@@ -115,6 +174,7 @@ impl Tiers {
             memory.remember_at_least(disks.slices_max());
         }
         let scrubber = Scrubber::start(&memory, report);
+        let disks = disks.map_or_else(OnceLock::new, OnceLock::from);
         Arc::new(Self { memory, disks, scrubber })
     }
 
@@ -125,12 +185,12 @@ impl Tiers {
 
     /// The disks, if there are any.
     pub fn disks(&self) -> Option<&Arc<Disks>> {
-        self.disks.as_ref()
+        self.disks.get()
     }
 
     /// A number for a new object, greater than all before and those found on the disks so far.
     pub(crate) fn next_object(&self) -> u64 {
-        if let Some(disks) = &self.disks {
+        if let Some(disks) = self.disks() {
             self.memory.skip_objects_to(disks.newest_object());
         }
         self.memory.next_object()
@@ -166,6 +226,11 @@ impl Tiers {
     /// When the mark cannot be made there.
     pub fn announce_end(memory: &Path) -> io::Result<()> {
         draining::mark(memory)
+    }
+
+    /// Takes that back: this process keeps the tiers.
+    pub fn withdraw_end(memory: &Path) {
+        draining::clear(memory);
     }
 }
 

@@ -45,6 +45,7 @@ use std::thread;
 
 use crate::limits;
 use crate::model::{Config, ConfigSource, Log};
+use crate::places;
 use crate::raw;
 use crate::section::{Text, position};
 use crate::users::{self, User};
@@ -72,7 +73,8 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
-    let source = ConfigSource { files: reader.files.clone(), addresses, paths: reader.paths.take() };
+    let places = places::places(root, addresses);
+    let source = ConfigSource { files: reader.files.clone(), places, paths: reader.paths.take() };
     Config {
         workers,
         affinity,

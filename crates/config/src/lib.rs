@@ -12,15 +12,18 @@
 
 mod accounts;
 pub mod certificate_files;
+mod consistency;
 mod countries;
 mod fault;
 pub mod forwarding;
 mod interpret;
+mod key_paths;
 pub mod limits;
 mod load;
 mod model;
 mod networks;
 pub mod pattern;
+mod places;
 mod raw;
 mod reference;
 mod section;
@@ -37,6 +40,7 @@ pub use accounts::Accounts;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+pub use key_paths::KeyPaths;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use load::fuzz_config;
@@ -52,6 +56,7 @@ pub use model::{
     StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
+pub use places::Place;
 pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
 pub use sources::{read_file, read_files};

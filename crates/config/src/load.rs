@@ -1,5 +1,6 @@
 //! Loads a configuration from a file, a text or a directory.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use crate::fault::Fault;
 use crate::interpret::keyserver::keyserver;
 use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{default_options, default_versions, interpret, worker_for_each_core};
+use crate::key_paths::KeyPaths;
 use crate::model::{
     Cache, Config, ConfigSource, ConfiguredCertificate, HostPattern, KeyserverConfig, Limits, Listener, Log,
     Origin, Site, SiteSettings, Tls,
 };
 use crate::raw;
 use crate::section::Section;
-use crate::sources::{Includes, Sources, read};
+use crate::sources::{Includes, Sources, read, read_all};
 use crate::variables::Environment;
 
 impl Config {
@@ -31,6 +33,20 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
         let text = read(path).map_err(|(what, instead)| vec![unplaced(path, what, instead)])?;
         Self::from_text(&text, path)
+    }
+
+    /// As [`Config::load`], for a stream such as standard input in place of the file at `path`. Returns its text too.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn read_from(stream: impl Read, path: &Path) -> (String, Result<Self, Vec<Fault>>) {
+        match read_all(stream) {
+            Ok(text) => {
+                let config = Self::from_text(&text, path);
+                (text, config)
+            }
+            Err((what, instead)) => (String::new(), Err(vec![unplaced(path, what, instead)])),
+        }
     }
 
     /// As [`Config::load`], for the text of the file at `path`.
@@ -108,7 +124,7 @@ impl Config {
             warnings: Vec::new(),
             source: ConfigSource {
                 files: vec![PathBuf::from("--listen")],
-                addresses: Vec::new(),
+                places: Vec::new(),
                 paths: Vec::new(),
             },
         })
@@ -154,6 +170,7 @@ fn parse<R: DeserializeOwned + Section, T>(
 pub fn fuzz_config(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     let lines = text.split(['\n', '\r']).count();
+    let keys = KeyPaths::of(text);
     let (faults, right) = match Config::from_text_in(
         text,
         Path::new("/nowhere/fuzz.yaml"),
@@ -173,6 +190,7 @@ pub fn fuzz_config(input: &[u8]) {
         assert!(!shown.contains(char::is_control), "{shown:?} is not one line");
         assert!(fault.line <= lines, "{shown:?} lies behind the end, {lines}");
         assert!(!fault.what.is_empty());
+        assert!(fault.line > 0 || keys.at(fault.line, fault.column).is_none());
     }
 }
 

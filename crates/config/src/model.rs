@@ -51,6 +51,7 @@ pub use self::tls::{
     Tickets, Tls,
 };
 use crate::fault::Fault;
+use crate::places::Place;
 use crate::section::Position;
 use crate::users::User;
 
@@ -135,9 +136,24 @@ impl Config {
     /// A fault that was found when the server started. It has the line of `address`, or none without one.
     #[must_use]
     pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {
-        let position = self.source.addresses.iter().find(|(known, _)| Some(*known) == address);
+        match address {
+            Some(address) => self.fault_of(Place::Address(address), what),
+            None => self.source.fault(Position::NONE, what),
+        }
+    }
+
+    /// A fault of a part of the configuration, at its line. Without a line if the part is not written.
+    #[must_use]
+    pub fn fault_of(&self, place: Place, what: String) -> Fault {
+        let position = self.source.places.iter().find(|(known, _)| *known == place);
         let position = position.map_or(Position::NONE, |(_, position)| *position);
         self.source.fault(position, what)
+    }
+
+    /// The files that the configuration was read from; the one given with `-c` is the first.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.source.files
     }
 }
 
@@ -146,8 +162,8 @@ impl Config {
 pub(crate) struct ConfigSource {
     /// The file given with `-c`, or the option of the command line; then the included files.
     pub(crate) files: Vec<PathBuf>,
-    /// Every address to listen on, the admin listener's included.
-    pub(crate) addresses: Vec<(SocketAddr, Position)>,
+    /// Parts that are checked after the configuration was read, such as addresses to listen on.
+    pub(crate) places: Vec<(Place, Position)>,
     /// Files and directories that it names to be read.
     pub(crate) paths: Vec<PathBuf>,
 }

@@ -62,6 +62,8 @@ section! {
         tls: Text, "`true`, `false`", "false";
         /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md). `h3` is HTTP/3 over UDP, with `tls: true` and beside `h1` or `h2`; see [http3.md](http3.md).
         protocols: Texts, "list of `h1`, `h2`, `h3`", "h1 and h2 with `tls: true`, otherwise `[h1]`";
+        /// IP_FREEBIND: listen on an address that no interface has yet, such as a virtual one that another machine may have. Without it the start fails, and the unit repeats it.
+        freebind: Text, "`true`, `false`", "false";
         /// SO_SNDBUF; 0 leaves it to the kernel's autotuning.
         send_buffer: Text, "size", "0";
         /// SO_RCVBUF; 0 leaves it to the kernel's autotuning.

@@ -235,7 +235,12 @@ pub fn read_files(pattern: &str, from: &Path) -> Result<Vec<(PathBuf, String)>, 
 
 /// The text of a file of a configuration; an error is the fault and its remedy.
 pub(crate) fn read(path: &Path) -> Result<String, (String, &'static str)> {
-    let unreadable = |error: io::Error| match error.kind() {
+    read_all(File::open(path).map_err(unreadable)?)
+}
+
+/// Why a file of a configuration cannot be read, and the remedy.
+fn unreadable(error: io::Error) -> (String, &'static str) {
+    match error.kind() {
         io::ErrorKind::NotFound => {
             ("this file does not exist".to_owned(), "write the path of a configuration file after -c")
         }
@@ -246,10 +251,13 @@ pub(crate) fn read(path: &Path) -> Result<String, (String, &'static str)> {
             ("this file may not be read by this user".to_owned(), "give the user the permission to read it")
         }
         _ => (format!("this file cannot be read ({error})"), ""),
-    };
+    }
+}
+
+/// The text of a stream as long as a configuration may be; an error is the fault and its remedy.
+pub(crate) fn read_all(stream: impl Read) -> Result<String, (String, &'static str)> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    file.take(CONFIG_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    stream.take(CONFIG_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > CONFIG_FILE_BYTES {
         let what = format!("this file is larger than {}", Size(CONFIG_FILE_BYTES));
         return Err((what, "write the path of a configuration file after -c"));

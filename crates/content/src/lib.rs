@@ -74,6 +74,7 @@ pub use object::contents;
 pub use object::{fuzz_description, fuzz_origin_response};
 pub use origins::{Fetched, LocalFuture, OriginBody, Origins, PeerObject};
 pub use peers::{Peer, PeerOutcome, PeerStatus, Peers};
+pub use penstock_cache::{BusySlots, GivenTier};
 pub use pipeline::{Handled, Refusal, RequestBody};
 pub use remembered::CompressedManifests;
 pub use remembered::FileHeads;

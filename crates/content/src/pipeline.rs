@@ -115,8 +115,9 @@ pub(crate) async fn handle_client(
         }
     };
     finish(&exchange, &mut response);
-    if let Some(pace) = exchange.site.and_then(|site| site.pace) {
-        response.body = response.body.paced(pace, Instant::now());
+    let (pace, shared) = (exchange.site.and_then(|site| site.pace), permit.take_bandwidth());
+    if pace.is_some() || shared.is_some() {
+        response.body = response.body.paced(pace, shared, Instant::now());
     }
     response.permit = permit;
     let (site, id) = (exchange.site, exchange.id.get().copied());

@@ -1,4 +1,5 @@
 //! The cache of all sites and workers: the index of objects, the tiers, the purges.
+mod hand_over;
 mod invalidations;
 mod store_error;
 mod tiers;
@@ -8,12 +9,12 @@ pub use store_error::StoreError;
 pub use tiers::check_space;
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_cache::purge::{PurgeEffect, Purges, Subject};
-use penstock_cache::{Index, Key, Object, OpenedTiers, Tiers};
+use penstock_cache::{Budget, Index, Key, Object, OpenedTiers, Tiers};
 use penstock_config::{Cache, limits};
 use penstock_metrics::Prefetches;
 use penstock_sys::lock::Unpoisoned;
@@ -34,6 +35,16 @@ struct Adoption {
     said: String,
 }
 
+/// Which tiers of the configuration the cache has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tenure {
+    All,
+    /// A process that ends still has the disks.
+    WaitsForDisks,
+    /// A process that ends still has all of them.
+    WaitsForAll,
+}
+
 /// The cache. All workers and all sites share one.
 pub struct Store {
     /// Objects by key.
@@ -46,8 +57,9 @@ pub struct Store {
     pub(crate) invalidations: Arc<Invalidations>,
     pub(crate) volatile: VolatileObjects,
     pub(crate) prefetches: Arc<Prefetches>,
-    /// Whether another process still has the tiers of the configuration.
-    waits: bool,
+    /// A [`Tenure`].
+    tenure: AtomicU8,
+    budget: Arc<Budget>,
     /// Whether the tiers may have objects of an earlier process.
     has_earlier_objects: bool,
     /// Whether these may be used: false until the purges are known that this machine missed.
@@ -71,9 +83,15 @@ impl Store {
         match configured.open(None) {
             Err(error) if error.is_draining() => {
                 tracing::info!("{error}: until it ends, this process caches in memory of its own");
-                Ok(Self::of(raw, &configured, configured.open_waiting()?, true, Arc::default()))
+                Ok(Self::of(
+                    raw,
+                    &configured,
+                    configured.open_waiting()?,
+                    Tenure::WaitsForAll,
+                    Arc::default(),
+                ))
             }
-            opened => Ok(Self::of(raw, &configured, opened?, false, Arc::default())),
+            opened => Ok(Self::of(raw, &configured, opened?, Tenure::All, Arc::default())),
         }
     }
 
@@ -81,7 +99,7 @@ impl Store {
         raw: &Cache,
         configured: &ConfiguredTiers<'_>,
         opened: OpenedTiers,
-        waits: bool,
+        tenure: Tenure,
         invalidations: Arc<Invalidations>,
     ) -> Arc<Self> {
         let OpenedTiers { tiers, restored, purges } = opened;
@@ -95,7 +113,8 @@ impl Store {
             purges,
             volatile: VolatileObjects::default(),
             prefetches: Arc::default(),
-            waits,
+            tenure: AtomicU8::new(tenure as u8),
+            budget: Arc::clone(&configured.budget),
             has_earlier_objects,
             restores: watch::Sender::new(true),
             adoption: Mutex::default(),
@@ -106,7 +125,17 @@ impl Store {
 
     /// Whether the cache waits for its tiers: another process still has them.
     pub fn waits(&self) -> bool {
-        self.waits
+        self.tenure() == Tenure::WaitsForAll
+    }
+
+    /// Whether the cache waits for its tiers or for the disks among them.
+    pub fn waits_for_any(&self) -> bool {
+        self.tenure() != Tenure::All
+    }
+
+    fn tenure(&self) -> Tenure {
+        let is = |tenure: &Tenure| *tenure as u8 == self.tenure.load(Ordering::Relaxed);
+        [Tenure::WaitsForDisks, Tenure::WaitsForAll].into_iter().find(is).unwrap_or(Tenure::All)
     }
 
     /// Holds objects of an earlier process back for as long as the guard lives; `None` if there are none.
@@ -131,7 +160,7 @@ impl Store {
     pub fn has_successor(&self) -> bool {
         let retry = Duration::from_secs(limits::WAITING_TIER_RETRY_SECONDS);
         let last = self.adoption().last;
-        self.waits
+        self.waits()
             && last.is_none_or(|last| last.elapsed() >= retry)
             && ConfiguredTiers::new(&self.raw).are_free()
     }
@@ -147,7 +176,7 @@ impl Store {
         let configured = ConfiguredTiers::new(&self.raw);
         match configured.open(Some(&self.purges)) {
             Ok(opened) => {
-                Some(Self::of(&self.raw, &configured, opened, false, Arc::clone(&self.invalidations)))
+                Some(Self::of(&self.raw, &configured, opened, Tenure::All, Arc::clone(&self.invalidations)))
             }
             Err(error) if error.is_draining() => None,
             Err(error) => {
@@ -170,7 +199,7 @@ impl Store {
 
     /// Tells a successor that this process is about to end, so that it waits for the tiers instead of failing.
     pub fn announce_end(&self) {
-        if self.waits() {
+        if self.waits() || self.tier.memory().has_successor() {
             return;
         }
         let directory = &self.raw.memory.directory;

@@ -188,7 +188,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let client =
                 ClientRequest { head: request, address, secure, certificate: certificate.as_deref(), early };
             let rules = connection.rules.clone();
-            let (listener, is_leaving) = (rules.as_deref(), worker.is_leaving());
+            let (listener, is_leaving) = (rules.as_deref(), worker.is_unhealthy());
             let orders = settings.orders.as_ref();
             let clients = Clients { sites: &settings.sites, listener, orders, is_leaving };
             let audience = audience(connection.purpose, settings, clients);

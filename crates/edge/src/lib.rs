@@ -32,12 +32,12 @@ mod worker;
 
 pub use fleet::{examine_store, locate, look_at_fleet};
 pub use penstock_content::{
-    PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged, StoredObject, check_space,
-    contents, signed_urls,
+    BusySlots, GivenTier, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged,
+    StoredObject, check_space, contents, signed_urls,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;
-pub use server::{InheritedSockets, ListenSocket, Server};
+pub use server::{Inheritance, InheritedSockets, ListenSocket, Server};
 pub use settings::StartError;
 pub use tls::measure_limits;
 pub use tls::{ChaCha20Control, ChaCha20Status, UnknownMode};

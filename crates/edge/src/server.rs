@@ -1,8 +1,10 @@
 //! All workers together: start, reload, drain, stop.
+mod hand_over;
 mod orders;
 mod sockets;
 mod thread;
 
+pub use hand_over::Inheritance;
 pub use sockets::{InheritedSockets, ListenSocket};
 
 use std::io;
@@ -34,7 +36,7 @@ use crate::metrics::{Metrics, Protocol, ReloadOutcome};
 use crate::server::orders::{open_storage, order_certificates};
 use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
-use crate::settings::{AppliedEverywhere, PendingChange, Settings, StartError};
+use crate::settings::{AppliedEverywhere, Before, PendingChange, Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
 use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
 
@@ -123,12 +125,22 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; nothing is left running, or open here.
     pub fn start_on(config: &Config, sockets: InheritedSockets) -> Result<Self, StartError> {
+        Self::succeed(config, Inheritance { sockets, ..Inheritance::default() })
+    }
+
+    /// The same, with all that another process hands over.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing is left running, or open here.
+    pub fn succeed(config: &Config, inheritance: Inheritance) -> Result<Self, StartError> {
+        let Inheritance { sockets, tier, ticket_keys } = inheritance;
+        let before = if ticket_keys.is_some() { Before::Process(tier) } else { Before::Nothing };
         let mut given = GivenSockets::new(sockets, listeners_of(config).map(|(listener, _)| listener))?;
         penstock_sys::map::install_sigbus_handler().map_err(StartError::Thread)?;
         let workers = config.workers.get();
         let metrics = Metrics::new(workers);
         let fleet = fleet::join(config).map_err(StartError::Thread)?;
-        let tickets = TicketRotation::start(&config.tls.tickets, fleet.clone(), &metrics)?;
+        let tickets = TicketRotation::start(&config.tls.tickets, ticket_keys, fleet.clone(), &metrics)?;
         let tls_state = TlsState::begin(Instant::now(), fleet);
         let collector = Collector::new(Arc::clone(&metrics), &tls_state);
         let access_log = open_access_log(config, &metrics)?;
@@ -137,7 +149,7 @@ impl Server {
         let log = access_log.as_ref();
         let ring = tickets.ring();
         open_storage(config)?;
-        let settings = prepare(config, None, ring, &tls_state, log, &mut ktls, &collector)?;
+        let settings = prepare(config, before, ring, &tls_state, log, &mut ktls, &collector)?;
         if let Some(costs) = ktls.costs() {
             collector.set_costs(costs);
         }
@@ -212,7 +224,7 @@ impl Server {
 
     /// Whether the cache waits for tiers of a process that drains.
     pub fn waits_for_tiers(&self) -> bool {
-        self.control().settings.store.as_ref().is_some_and(|store| store.waits())
+        self.control().settings.store.as_ref().is_some_and(|store| store.waits_for_any())
     }
 
     /// Puts the configured tiers in force once that process has ended, for the configuration in force. Returns whether
@@ -221,7 +233,11 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; the cache then stays as it was.
     pub fn adopt_tiers(&self, config: &Config) -> Result<bool, StartError> {
-        let is_due = self.control().settings.store.as_ref().is_some_and(|store| store.has_successor());
+        let Some(store) = self.control().settings.store.clone() else { return Ok(false) };
+        if store.adopt_disks() {
+            return Ok(true);
+        }
+        let is_due = store.has_successor();
         if is_due {
             self.apply(config)?;
         }
@@ -242,9 +258,9 @@ impl Server {
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
         let (ring, tls_state) = (self.tickets.ring(), &self.tls_state);
-        let (previous, ktls) = (Some(&*previous), &mut control.ktls);
         open_storage(config)?;
-        let settings = prepare(config, previous, ring, tls_state, log, ktls, &self.collector)?;
+        let (before, ktls) = (Before::Generation(&previous), &mut control.ktls);
+        let settings = prepare(config, before, ring, tls_state, log, ktls, &self.collector)?;
         let follower = follow_certificates(&settings, &self.metrics)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
         // Places in the list of listeners.
@@ -333,9 +349,7 @@ impl Server {
     /// idle connection gets its response, and learns that it was the last one there.
     pub fn lame_duck(&self) {
         self.retire();
-        for commands in &self.control().workers {
-            drop(commands.send(Command::LameDuck));
-        }
+        self.control().tell(|| Command::LameDuck);
     }
 
     /// Tells the fleet that another process may have the name of this one from now on.
@@ -376,18 +390,14 @@ impl Server {
         control.orders = None;
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
         control.release_sockets();
-        for commands in &control.workers {
-            drop(commands.send(Command::Drain { deadline }));
-        }
+        control.tell(|| Command::Drain { deadline });
     }
 
     /// Ends everything now.
     pub fn stop(&self) {
         let mut control = self.control();
         control.release_sockets();
-        for commands in &control.workers {
-            drop(commands.send(Command::Stop));
-        }
+        control.tell(|| Command::Stop);
     }
 
     /// Blocks until every worker has ended, then writes out the access log. Call it after [`Self::drain`] or
@@ -462,7 +472,7 @@ impl Server {
 
 fn prepare(
     config: &Config,
-    previous: Option<&Settings>,
+    before: Before<'_>,
     tickets: &Arc<TicketKeyring>,
     tls_state: &TlsState,
     access_log: Option<&AccessLog>,
@@ -472,7 +482,7 @@ fn prepare(
     let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
-    Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
+    Settings::prepare(config, before, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
@@ -501,7 +511,7 @@ fn open_everywhere(
     let mut sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
     let paced_low_water = paced_low_water(&sockets, configured.socket.unsent_low_water.unwrap_or(0));
     if configured.protocols.h3 {
-        let udp = given.open_udp(address, openings.len(), is_new)?;
+        let udp = given.open_udp(address, configured.socket.binding, openings.len(), is_new)?;
         sockets.extend(udp.iter().flatten().cloned());
         of_workers.iter_mut().zip(udp).for_each(|(of_worker, udp)| of_worker.extend(udp));
     }

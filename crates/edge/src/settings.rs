@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_config::{Acme, Config, Limits, SessionCache, StrikePlace, limits};
-use penstock_content::{Peers, SiteTable, Store};
+use penstock_content::{GivenTier, Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
 use penstock_http2::Http2Limits;
@@ -57,21 +57,41 @@ pub(crate) struct ClusterSettings {
     pub(crate) acceptor: Option<Arc<Acceptor>>,
 }
 
+/// What a generation of settings begins with.
+pub(crate) enum Before<'s> {
+    /// The first one of a server.
+    Nothing,
+    /// The first one of a server that succeeds another process, which gives its memory tier if it can.
+    Process(Option<GivenTier>),
+    /// A reload.
+    Generation(&'s Settings),
+}
+
+impl<'s> Before<'s> {
+    fn generation(&self) -> Option<&'s Settings> {
+        match self {
+            Self::Generation(settings) => Some(settings),
+            Self::Nothing | Self::Process(_) => None,
+        }
+    }
+}
+
 impl Settings {
     /// Prepares a configuration. `tickets` outlive it, so that a reload does not end resumption. Files and directories that
-    /// `previous` has open are used again.
+    /// a generation `before` has open are used again.
     ///
     /// # Errors
     /// See [`StartError`].
     pub(crate) fn prepare(
         config: &Config,
-        previous: Option<&Self>,
+        before: Before<'_>,
         tickets: &Arc<TicketKeyring>,
         tls_state: &TlsState,
         access_log: Option<Sink>,
         kernel: KernelPlan,
         chacha20: Arc<ChaCha20Switch>,
     ) -> Result<Self, StartError> {
+        let previous = before.generation();
         let strikes = strikes(config, previous);
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
         let known = previous.map(|settings| &*settings.remote_keys);
@@ -79,7 +99,7 @@ impl Settings {
         let mut certificate_set =
             CertificateSet::new(&config.tls, &remote_keys).map_err(StartError::SelfSigned)?;
         let orders = config.tls.acme.clone().map(Arc::new);
-        let store = store(config, previous)?;
+        let store = store(config, before)?;
         if let (Some(store), Some(cluster)) = (&store, &config.cluster) {
             store.limit_copies(cluster.copies_percent);
         }
@@ -149,8 +169,8 @@ fn http2(configured: &Limits) -> Http2Limits {
 }
 
 /// The cache, opened once. It outlives reloads.
-fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Store>>, StartError> {
-    if let Some(store) = previous.and_then(|settings| settings.store.as_ref()) {
+fn store(config: &Config, before: Before<'_>) -> Result<Option<Arc<Store>>, StartError> {
+    if let Some(store) = before.generation().and_then(|settings| settings.store.as_ref()) {
         if let Some(successor) = store.successor() {
             return Ok(Some(successor));
         }
@@ -159,11 +179,14 @@ fn store(config: &Config, previous: Option<&Settings>) -> Result<Option<Arc<Stor
         }
         return Ok(Some(Arc::clone(store)));
     }
-    if config.uses_cache() {
-        Store::open(&config.cache).map(Some).map_err(StartError::Cache)
-    } else {
-        Ok(None)
+    if !config.uses_cache() {
+        return Ok(None);
     }
+    let opened = match before {
+        Before::Process(Some(given)) => Store::open_given(&config.cache, given),
+        Before::Process(None) | Before::Nothing | Before::Generation(_) => Store::open(&config.cache),
+    };
+    opened.map(Some).map_err(StartError::Cache)
 }
 
 /// The strike register. It outlives reloads; a new one treats early data of tickets from before its start as replays.

@@ -82,6 +82,8 @@ pub(crate) struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
+    /// A successor has the listeners, and each response ends its connection.
+    Succeeded,
     /// Listeners accept, and each response ends its connection.
     LameDuck,
     /// Listeners are closed, and idle connections end.
@@ -267,9 +269,20 @@ impl Worker {
         self.phase.get() != Phase::Serving
     }
 
-    /// Ends each connection after its next response; idle ones stay open for that.
+    /// Whether health checks fail.
+    pub(crate) fn is_unhealthy(&self) -> bool {
+        matches!(self.phase.get(), Phase::LameDuck | Phase::Draining)
+    }
+
+    /// Ends each connection after its next response; idle ones stay open for that. Health checks fail.
     pub(crate) fn begin_lame_duck(&self) {
         self.phase.set(Phase::LameDuck);
+        self.phase_changed.notify_waiters();
+    }
+
+    /// The same, while health checks succeed: another process serves the same addresses.
+    pub(crate) fn begin_succession(&self) {
+        self.phase.set(Phase::Succeeded);
         self.phase_changed.notify_waiters();
     }
 

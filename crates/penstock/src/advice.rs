@@ -5,9 +5,12 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use penstock_config::{Config, Fault, Listener, User, limits};
+use penstock_config::{Config, Fault, Listener, Place, User, limits};
 use penstock_sys::machine::Sysctls;
+use penstock_sys::socket::probe_congestion_control;
+use rustix::io::Errno;
 
+use crate::finding::Finding;
 use crate::privileges;
 
 /// The bit of `tcp_fastopen` for servers.
@@ -65,8 +68,8 @@ fn memory_max() -> Option<u64> {
     limits.filter_map(|path| fs::read_to_string(path.join("memory.max")).ok()?.trim().parse().ok()).min()
 }
 
-/// All warnings, in the order of the configuration's listeners and files.
-pub(crate) fn advise(config: &Config, circumstances: &Circumstances) -> Vec<Fault> {
+/// Findings about a configuration on a machine: of each listener, then of the rest.
+pub(crate) fn advise(config: &Config, circumstances: &Circumstances) -> Vec<Finding> {
     let sockets = config.listeners.iter().flat_map(|listener| {
         let said = socket_advice(listener, &circumstances.sysctls);
         said.into_iter().map(|(what, instead)| {
@@ -74,12 +77,47 @@ pub(crate) fn advise(config: &Config, circumstances: &Circumstances) -> Vec<Faul
             Fault { instead, ..config.fault_at(Some(listener.address), what) }
         })
     });
-    sockets
-        .chain(root_advice(config, circumstances))
-        .chain(user_advice(config))
+    let advice = sockets.chain(root_advice(config, circumstances));
+    let warnings = user_advice(config)
+        .into_iter()
         .chain(memory_advice(config, circumstances))
-        .chain(pipe_advice(config))
-        .collect()
+        .chain(pipe_advice(config));
+    advice.map(Finding::advice).chain(warnings.map(Finding::warning)).collect()
+}
+
+/// Listeners with an algorithm that the kernel lacks or refuses this user: they could not be opened.
+pub(crate) fn congestion_advice(config: &Config) -> Vec<Fault> {
+    let named = config.listeners.iter().enumerate();
+    let named = named.filter_map(|(number, one)| Some((number, one.socket.congestion_control.as_ref()?)));
+    let refused = named.filter_map(|(number, name)| {
+        let error = probe_congestion_control(name).err()?;
+        let (what, instead) = match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => (
+                format!("congestion_control: this kernel has no `{name}`, and the listener cannot be opened"),
+                format!("write one of {}, or run modprobe tcp_{name}", algorithms("available")),
+            ),
+            Some(Errno::PERM) => (
+                format!("congestion_control: only a user with CAP_NET_ADMIN may choose `{name}`"),
+                format!(
+                    "write one of {}, or add it to net.ipv4.tcp_allowed_congestion_control",
+                    algorithms("allowed")
+                ),
+            ),
+            _ => return None,
+        };
+        Some(Fault { instead, ..config.fault_of(Place::CongestionControl(number), what) })
+    });
+    refused.collect()
+}
+
+/// The algorithms that are `available` or `allowed`.
+fn algorithms(which: &str) -> String {
+    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+    let names = fs::read_to_string(path).unwrap_or_default();
+    match names.split_whitespace().collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => format!("net.ipv4.tcp_{which}_congestion_control"),
+        names => names,
+    }
 }
 
 fn socket_advice(listener: &Listener, sysctls: &Sysctls) -> Vec<(String, &'static str)> {
@@ -126,7 +164,7 @@ fn user_advice(config: &Config) -> Vec<Fault> {
             let what = format!("user: {} may not {verb} {}", user.name, refused.display());
             let instead =
                 format!("run chgrp {} on it and chmod {mode}: a reload reads it as this user", user.gid);
-            said.push(Fault { instead, ..config.fault_at(None, what) });
+            said.push(Fault { instead, ..config.fault_of(Place::User, what) });
         }
     }
     said
@@ -168,13 +206,16 @@ fn memory_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault
         let what = format!(
             "cache: the memory tier of {size} bytes is larger than the memory of this machine, {total} bytes"
         );
-        return Some(Fault { instead: "write a smaller size".to_owned(), ..config.fault_at(None, what) });
+        return Some(Fault {
+            instead: "write a smaller size".to_owned(),
+            ..config.fault_of(Place::MemoryTier, what)
+        });
     }
     let most = circumstances.memory_max?;
     (size > most / 100 * limits::MEMORY_TIER_PERCENT_OF_LIMIT).then(|| Fault {
         instead: "raise the limit (MemoryMax= of systemd, -m of Docker), or write a smaller size".to_owned(),
-        ..config.fault_at(
-            None,
+        ..config.fault_of(
+            Place::MemoryTier,
             format!(
                 "cache: the memory tier of {size} bytes counts as memory of this process, which may have {most} (memory.max \
                  of its cgroup): it would be killed as the tier fills"
@@ -190,8 +231,8 @@ fn pipe_advice(config: &Config) -> Option<Fault> {
     let is_pipe = is_named && fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     is_pipe.then(|| Fault {
         instead: "write a regular file, or /dev/stdout with a reader".to_owned(),
-        ..config.fault_at(
-            None,
+        ..config.fault_of(
+            Place::AccessLog,
             format!("access: {} is a pipe: without a reader the server does not start", path.display()),
         )
     })
@@ -209,7 +250,7 @@ mod tests {
     }
 
     fn said(lines: &str, circumstances: &Circumstances) -> Vec<String> {
-        advise(&config(lines), circumstances).iter().map(Fault::to_string).collect()
+        advise(&config(lines), circumstances).iter().map(|one| one.fault.to_string()).collect()
     }
 
     #[test]
@@ -278,7 +319,7 @@ mod tests {
             let machine = Circumstances { memory_total: Some(total), ..Circumstances::default() };
             advise(&config, &machine)
                 .iter()
-                .map(|fault| fault.what.contains("memory of this machine"))
+                .map(|one| one.fault.what.contains("memory of this machine"))
                 .collect::<Vec<_>>()
         };
         assert_eq!((of_machine((64 << 20) - 1), of_machine(64 << 20)), (vec![true], vec![]));

@@ -5,6 +5,7 @@ mod cluster;
 mod config;
 mod domain;
 mod ech;
+mod init;
 mod load;
 mod sign;
 mod tickets;
@@ -23,6 +24,7 @@ pub(crate) use cluster::{ClusterArgs, ClusterCommand, LocateArgs, StatusArgs};
 pub(crate) use config::{ConfigArgs, ConfigCommand};
 pub(crate) use domain::DomainArgs;
 pub(crate) use ech::{EchArgs, EchCommand};
+pub(crate) use init::InitArgs;
 pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
     PlayedQuality, ProtocolName, ResumeBy, TlsOptions, TlsVersion,
@@ -36,6 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   penstock serve --root ./video                       https://localhost:8443/, no configuration
   penstock serve -c /etc/penstock/penstock.yaml       what a service runs
+  penstock init                                       a first configuration
   penstock check -c /etc/penstock/penstock.yaml       before a reload (SIGHUP)
 
 Exit codes: 0 fine, 2 wrong usage or configuration, 1 anything else.";
@@ -50,13 +53,18 @@ Examples:
 
 Signals: SIGTERM and SIGINT let running responses finish, then stop; a second one stops at once.
 SIGHUP reads the configuration and the certificates again; if they have a fault, nothing changes.
-SIGUSR1 opens the access log again, after logrotate has renamed it. SIGUSR2 is ignored.";
+SIGUSR1 opens the access log again, after logrotate has renamed it.
+SIGUSR2 hands over to a new process of the program that lies at the same path: no connection is lost.";
 
 const CHECK_EXAMPLES: &str = "\
-Example:
+Examples:
   penstock check -c penstock.yaml && systemctl reload penstock
+  penstock check -c penstock.yaml --strict --json      in a pipeline
+  render.sh | penstock check -c - --base /etc/penstock
 
-It reads certificates and keys and looks at directories, as the server would, but opens no port.";
+It reads certificates and keys and looks at directories, as the server would, but opens no port.
+
+Exit codes: 0 the server can use it, 2 it cannot, 1 a warning with --strict.";
 
 const KEYSERVER_EXAMPLES: &str = "\
 Examples:
@@ -107,6 +115,9 @@ pub(crate) enum Command {
 
     /// Sign TLS handshakes of other servers with private keys that stay on this machine.
     Keyserver(KeyserverArgs),
+
+    /// Write a first configuration: five questions, or none with --yes.
+    Init(InitArgs),
 
     /// Check a configuration file: print each fault with its line and a remedy.
     Check(CheckArgs),
@@ -193,9 +204,21 @@ pub(crate) struct ServeInput {
 #[derive(Args, Debug)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// The configuration file (YAML).
+    /// The configuration file (YAML); - is standard input.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+
+    /// Where relative paths start in a configuration from standard input.
+    #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    pub(crate) base: PathBuf,
+
+    /// Exit with 1 if there is a warning.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Print JSON for programs instead of lines.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

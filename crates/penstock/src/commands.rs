@@ -6,6 +6,7 @@ pub(crate) mod cluster;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod ech;
+pub(crate) mod init;
 pub(crate) mod keyserver;
 pub(crate) mod load;
 pub(crate) mod manual;

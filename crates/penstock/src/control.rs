@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::succession::Accepted;
 use crate::systemd;
 
 /// The controlled service.
@@ -27,6 +28,37 @@ pub(crate) trait Service {
 
     /// Opens log files again, after another program has renamed them.
     fn reopen_logs(&mut self);
+
+    /// Whether a process that succeeds this one can be started now. Not while the process before this one still ends.
+    fn may_hand_over(&self) -> bool {
+        true
+    }
+
+    /// Starts a process that succeeds this one. The receiver resolves when that accepts connections, or with the reason why it
+    /// does not. `None`, with a line in the log, if it cannot be started.
+    fn begin_hand_over(&mut self) -> Option<oneshot::Receiver<HandOverOutcome>> {
+        tracing::warn!(
+            "SIGUSR2 is ignored: this program does not hand over to a new one; restart it instead"
+        );
+        None
+    }
+
+    /// Ends a successor that has not been ready yet.
+    fn end_successor(&mut self) {}
+
+    /// Leaves the listeners to the successor; connections end with their next response. Returns how long that lasts at most,
+    /// until [`Self::drain`].
+    fn complete_hand_over(&mut self, _successor: Accepted) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether no connection is left.
+    fn is_empty(&self) -> bool {
+        true
+    }
+
+    /// Tells the successor what this process still needs.
+    fn tell_successor(&mut self) {}
 
     /// Has health checks fail and connections end with their next response, while listeners accept. Returns how long that
     /// lasts at most, until [`Self::drain`]; zero if there is nothing to wait for.
@@ -69,13 +101,18 @@ enum Event {
     Terminate,
     Reload,
     ReopenLogs,
-    /// SIGUSR2, which will mean to hand over to a new binary.
+    /// SIGUSR2: a new process is to succeed this one.
     HandOver,
+    /// It accepts connections, or it has ended.
+    HandedOver(HandOverOutcome),
     /// It is time to look for what has changed by itself.
     Tick,
     /// Every worker has ended.
     Ended,
 }
+
+/// The successor, or why there is none.
+pub(crate) type HandOverOutcome = Result<Accepted, String>;
 
 /// What the end of the process may take after a drain: the last lines of the access log, and leaving a fleet.
 const END_LIMIT: Duration = Duration::from_secs(15);
@@ -103,6 +140,8 @@ impl Control {
     /// Obeys signals until the service has ended.
     pub(crate) fn run(self, service: impl Service) {
         let Self { runtime, signals } = self;
+        // On this thread, so that the reports end when it does nothing else any more.
+        drop(runtime.spawn(systemd::report_to_watchdog()));
         runtime.block_on(obey(signals, service));
     }
 }
@@ -113,56 +152,99 @@ const LAME_DUCK_TICK: Duration = Duration::from_millis(50);
 /// How far the service is on its way to its end.
 enum Phase {
     Serving,
+    /// A successor starts. With `ends` this process ends in any case.
+    HandingOver {
+        outcome: oneshot::Receiver<HandOverOutcome>,
+        ends: bool,
+    },
     /// It accepts until then.
     LameDuck(Instant),
+    /// A successor accepts; connections end with their next response until then.
+    Succeeded(Instant),
     /// It has closed its listeners; the receiver resolves when all has ended.
-    Draining(oneshot::Receiver<()>),
+    Draining {
+        ended: oneshot::Receiver<()>,
+        has_successor: bool,
+    },
 }
+
+/// How often a process that ends tells its successor what it still needs.
+const SUCCESSOR_TICK: Duration = Duration::from_millis(limits::BUSY_SLOTS_MILLISECONDS);
 
 impl Phase {
     /// When to look for what has changed by itself.
-    fn next_tick(&self, service: &impl Service) -> Option<Duration> {
+    fn next_tick(&self, service: &impl Service, hand_over_is_due: bool) -> Option<Duration> {
         match self {
+            Self::Serving if hand_over_is_due => {
+                Some(Duration::from_millis(limits::WAITING_TIER_MILLISECONDS))
+            }
             // A server that is about to end leaves the tiers to its successor.
             Self::Serving if service.waits_for_tiers() => {
                 Some(Duration::from_millis(limits::WAITING_TIER_MILLISECONDS))
             }
-            Self::LameDuck(end) => Some(LAME_DUCK_TICK.min(end.saturating_duration_since(Instant::now()))),
-            Self::Serving | Self::Draining(_) => None,
+            Self::LameDuck(end) | Self::Succeeded(end) => {
+                Some(LAME_DUCK_TICK.min(end.saturating_duration_since(Instant::now())))
+            }
+            Self::Draining { has_successor: true, .. } => Some(SUCCESSOR_TICK),
+            Self::Serving | Self::HandingOver { .. } | Self::Draining { .. } => None,
         }
     }
 }
 
 async fn obey(mut signals: Signals, mut service: impl Service) {
     let mut phase = Phase::Serving;
+    // SIGUSR2 has come, and the process before still ends.
+    let mut hand_over_is_due = false;
     loop {
-        let tick = phase.next_tick(&service);
-        let ended = match &mut phase {
-            Phase::Draining(ended) => Some(ended),
-            Phase::Serving | Phase::LameDuck(_) => None,
-        };
-        let event = signals.next_event(ended, tick).await;
-        match (event, &mut phase) {
-            (Event::Tick, Phase::LameDuck(end)) => {
-                if Instant::now() >= *end || service.may_drain() {
-                    phase = drain(&mut service);
+        let tick = phase.next_tick(&service, hand_over_is_due);
+        let event = signals.next_event(&mut phase, tick).await;
+        phase = match (event, phase) {
+            (Event::Tick, Phase::LameDuck(end)) if Instant::now() >= end || service.may_drain() => {
+                drain(&mut service)
+            }
+            (Event::Tick, Phase::Succeeded(end)) if Instant::now() >= end || service.is_empty() => {
+                drain_for_successor(&mut service)
+            }
+            (Event::Tick, Phase::Serving) => {
+                service.adopt_tiers();
+                begin_hand_over_if_due(&mut service, &mut hand_over_is_due)
+            }
+            (Event::Tick, phase @ Phase::Draining { .. }) => {
+                service.tell_successor();
+                phase
+            }
+            (Event::Tick, phase) => phase,
+            (Event::Reload, phase) => {
+                reload(&mut service, &phase);
+                phase
+            }
+            (Event::ReopenLogs, phase) => {
+                service.reopen_logs();
+                phase
+            }
+            (Event::HandOver, Phase::Serving) => {
+                if !service.may_hand_over() && !hand_over_is_due {
+                    tracing::info!(
+                        "handing over when the process before has ended: it still sends responses"
+                    );
                 }
+                hand_over_is_due = true;
+                begin_hand_over_if_due(&mut service, &mut hand_over_is_due)
             }
-            (Event::Tick, _) => service.adopt_tiers(),
-            (Event::Reload, Phase::Serving) => {
-                systemd::reloading();
-                service.reload();
-                systemd::ready();
+            (Event::HandOver, phase) => {
+                tracing::info!("not handing over: this server does so already, or is about to end");
+                phase
             }
-            (Event::Reload, _) => tracing::info!("not reloading: this server is about to end"),
-            (Event::ReopenLogs, _) => service.reopen_logs(),
-            (Event::HandOver, _) => {
-                tracing::warn!(
-                    "SIGUSR2 is ignored: this version cannot hand over to a new binary; restart it instead"
-                );
+            (Event::HandedOver(outcome), Phase::HandingOver { ends, .. }) => {
+                handed_over(&mut service, outcome, ends)
             }
-            (Event::Terminate, Phase::Serving) => phase = begin_to_end(&mut service),
-            (Event::Terminate, _) => {
+            (Event::HandedOver(_), phase) => phase,
+            (Event::Terminate, Phase::Serving) => begin_to_end(&mut service),
+            (Event::Terminate, Phase::HandingOver { outcome, ends: false }) => {
+                service.end_successor();
+                Phase::HandingOver { outcome, ends: true }
+            }
+            (Event::Terminate, phase) => {
                 tracing::info!("stopping at once");
                 return stop(&mut service, phase).await;
             }
@@ -170,8 +252,60 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
                 tracing::info!("stopped");
                 return;
             }
+        };
+    }
+}
+
+fn reload(service: &mut impl Service, phase: &Phase) {
+    match phase {
+        Phase::Serving => {
+            systemd::reloading();
+            service.reload();
+            systemd::ready();
+        }
+        Phase::HandingOver { .. } => {
+            tracing::warn!("not reloading: a new process starts; send SIGHUP to that one");
+        }
+        Phase::LameDuck(_) | Phase::Succeeded(_) | Phase::Draining { .. } => {
+            tracing::info!("not reloading: this server is about to end");
         }
     }
+}
+
+fn begin_hand_over_if_due(service: &mut impl Service, is_due: &mut bool) -> Phase {
+    if !*is_due || !service.may_hand_over() {
+        return Phase::Serving;
+    }
+    *is_due = false;
+    let begun = service.begin_hand_over();
+    begun.map_or(Phase::Serving, |outcome| Phase::HandingOver { outcome, ends: false })
+}
+
+/// A successor accepts connections, or there is none.
+fn handed_over(service: &mut impl Service, outcome: HandOverOutcome, ends: bool) -> Phase {
+    match outcome {
+        Ok(successor) => {
+            let id = successor.id;
+            systemd::succeeded_by(id);
+            let longest = service.complete_hand_over(successor);
+            tracing::info!(
+                "process {id} has taken over; this one ends its connections with their next response, for {longest:?}"
+            );
+            Phase::Succeeded(Instant::now() + longest)
+        }
+        Err(why) => {
+            tracing::error!("not handed over: {why}; this process goes on");
+            if ends { begin_to_end(service) } else { Phase::Serving }
+        }
+    }
+}
+
+/// Ends what is left. The service manager watches the successor by now, and is not told.
+fn drain_for_successor(service: &mut impl Service) -> Phase {
+    let longest = service.drain();
+    service.tell_successor();
+    tracing::info!("running responses may finish within {longest:?}; a signal stops at once");
+    Phase::Draining { ended: watch(service.wait()), has_successor: true }
 }
 
 /// The first signal to stop.
@@ -192,14 +326,14 @@ fn drain(service: &mut impl Service) -> Phase {
     // Before the line in the log, so that health checks agree with it.
     systemd::stopping(service.drain() + END_LIMIT);
     tracing::info!("draining: running responses may finish; another signal stops at once");
-    Phase::Draining(watch(service.wait()))
+    Phase::Draining { ended: watch(service.wait()), has_successor: false }
 }
 
 /// Another signal to stop: ends everything now.
 async fn stop(service: &mut impl Service, phase: Phase) {
     let ended = match phase {
-        Phase::Draining(ended) => ended,
-        Phase::Serving | Phase::LameDuck(_) => {
+        Phase::Draining { ended, .. } => ended,
+        Phase::Serving | Phase::HandingOver { .. } | Phase::LameDuck(_) | Phase::Succeeded(_) => {
             // Closes the admin listener, and tells a successor that this process ends.
             _ = service.drain();
             watch(service.wait())
@@ -211,22 +345,25 @@ async fn stop(service: &mut impl Service, phase: Phase) {
 }
 
 impl Signals {
-    async fn next_event(
-        &mut self,
-        ended: Option<&mut oneshot::Receiver<()>>,
-        tick: Option<Duration>,
-    ) -> Event {
+    async fn next_event(&mut self, phase: &mut Phase, tick: Option<Duration>) -> Event {
         let ticked = async {
             match tick {
                 Some(tick) => tokio::time::sleep(tick).await,
                 None => future::pending().await,
             }
         };
-        let ended = async {
-            match ended {
-                // Nothing is ever sent: the waiting thread drops its end.
-                Some(ended) => drop(ended.await.is_err()),
-                None => future::pending().await,
+        let of_phase = async {
+            match phase {
+                Phase::Draining { ended, .. } => {
+                    // Nothing is ever sent: the waiting thread drops its end.
+                    let _dropped = ended.await.is_err();
+                    Event::Ended
+                }
+                Phase::HandingOver { outcome, .. } => {
+                    let panicked = |_| Err("its thread panicked".to_owned());
+                    Event::HandedOver(outcome.await.unwrap_or_else(panicked))
+                }
+                Phase::Serving | Phase::LameDuck(_) | Phase::Succeeded(_) => future::pending().await,
             }
         };
         tokio::select! {
@@ -236,7 +373,7 @@ impl Signals {
             _ = self.hangup.recv() => Event::Reload,
             _ = self.user1.recv() => Event::ReopenLogs,
             _ = self.user2.recv() => Event::HandOver,
-            () = ended => Event::Ended,
+            event = of_phase => event,
             () = ticked => Event::Tick,
         }
     }

@@ -38,7 +38,12 @@ pub(crate) enum Failure {
         /// How many slices, segments or tiers.
         count: u64,
     },
-    /// The doctor found something, and was asked to fail then.
+    /// The configuration is wrong, which was said on stdout.
+    Refused {
+        /// The number of errors.
+        count: usize,
+    },
+    /// The doctor or the check found something, and was asked to fail then.
     Findings {
         /// How many things could be better.
         count: usize,
@@ -68,7 +73,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Usage(_) => WRONG_INPUT,
+            Self::Config(_) | Self::Refused { .. } | Self::Usage(_) => WRONG_INPUT,
             Self::Resource(_)
             | Self::Machine { .. }
             | Self::Findings { .. }
@@ -102,6 +107,8 @@ impl fmt::Display for Failure {
             Self::Damaged { count } => {
                 write!(f, "penstock: {count} damaged; a server fetches them again on their next request")
             }
+            Self::Refused { count: 1 } => f.write_str("penstock: 1 error in the configuration"),
+            Self::Refused { count } => write!(f, "penstock: {count} errors in the configuration"),
             Self::Findings { count: 1 } => f.write_str("penstock: 1 thing could be better"),
             Self::Findings { count } => write!(f, "penstock: {count} things could be better"),
         }

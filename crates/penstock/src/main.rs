@@ -9,12 +9,15 @@ mod console_limits;
 mod control;
 mod descriptors;
 mod failure;
+mod finding;
+mod findings;
 mod logging;
 mod ports;
 mod privileges;
 mod self_signed;
 mod storage_advice;
 mod store_advice;
+mod succession;
 mod systemd;
 mod terminal;
 
@@ -57,6 +60,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Ech(ech) => commands::ech::run(&ech),
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),
+        Command::Init(init) => commands::init::run(&init),
         Command::Load(load) => commands::load::run(&load),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { directory } => commands::manual::man(directory.as_deref()),

@@ -1,4 +1,4 @@
-//! A self-signed certificate for one run.
+//! Self-signed certificates: for one run, and for a first configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -38,14 +38,28 @@ pub(crate) fn certificate(addresses: &[SocketAddr], now: SystemTime) -> Result<C
     Certificate::from_pem(chain.as_bytes(), key.as_bytes()).map_err(SelfSignedError::Use)
 }
 
+/// An ECDSA P-256 certificate for `domain`, and its key, both in PEM.
+pub(crate) fn files(domain: &str, now: SystemTime) -> Result<(String, String), SelfSignedError> {
+    let params = CertificateParams::new(vec![domain.to_owned()]).map_err(SelfSignedError::Make)?;
+    signed(params, "Penstock, self-signed", now).map_err(SelfSignedError::Make)
+}
+
 fn make(listen: &[SocketAddr], now: SystemTime) -> Result<(String, String), rcgen::Error> {
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
     let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let others = listen.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     addresses.extend(others);
     params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
-    params.distinguished_name.push(DnType::CommonName, "Penstock, self-signed for one run");
+    signed(params, "Penstock, self-signed for one run", now)
+}
+
+fn signed(
+    mut params: CertificateParams,
+    name: &str,
+    now: SystemTime,
+) -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    params.distinguished_name.push(DnType::CommonName, name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     // A day back, for clients whose clock is behind.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use penstock_config::{Config, Fault};
+use penstock_config::{Config, Fault, Place};
 use rustix::fs::{Access, access, statfs, statvfs};
 
 use crate::advice::TMPFS_MAGIC;
@@ -16,10 +16,14 @@ pub(crate) fn advise(config: &Config) -> Vec<Fault> {
         return Vec::new();
     }
     let cache = &config.cache;
-    let disks = cache.disks.iter().map(|disk| disk.directory.as_path());
-    let unusable = std::iter::once(cache.memory.directory.as_path()).chain(disks).filter_map(unusable);
-    let said = unusable.chain(not_in_memory(&cache.memory.directory)).chain(too_large(config));
-    said.map(|(what, instead)| Fault { instead, ..config.fault_at(None, what) }).collect()
+    let disks = cache.disks.iter().enumerate();
+    let disks = disks.map(|(number, disk)| (Place::DiskTier(number), disk.directory.as_path()));
+    let memory = (Place::MemoryTier, cache.memory.directory.as_path());
+    let unusable =
+        [memory].into_iter().chain(disks).filter_map(|(place, path)| Some((place, unusable(path)?)));
+    let misplaced = not_in_memory(&cache.memory.directory).map(|said| (Place::MemoryTier, said));
+    let said = unusable.chain(misplaced).chain(too_large(config));
+    said.map(|(place, (what, instead))| Fault { instead, ..config.fault_of(place, what) }).collect()
 }
 
 /// A fault and its remedy.
@@ -65,26 +69,26 @@ fn not_in_memory(directory: &Path) -> Option<Said> {
 }
 
 /// Disk tiers that are larger than what their file system has for them, those on the same one together.
-fn too_large(config: &Config) -> Vec<Said> {
-    let mut tiers: BTreeMap<u64, (&Path, u64, u64)> = BTreeMap::new();
-    for disk in &config.cache.disks {
+fn too_large(config: &Config) -> Vec<(Place, Said)> {
+    let mut tiers: BTreeMap<u64, (usize, u64, u64)> = BTreeMap::new();
+    for (number, disk) in config.cache.disks.iter().enumerate() {
         let found = existing(&disk.directory);
         let (Ok(about), Ok(space)) = (fs::metadata(found), statvfs(found)) else { continue };
         let free = space.f_bavail.saturating_mul(space.f_frsize);
-        let (_, size, available) = tiers.entry(about.dev()).or_insert((&disk.directory, 0, free));
+        let (_, size, available) = tiers.entry(about.dev()).or_insert((number, 0, free));
         *size += disk.size;
         *available += own_bytes(&disk.directory);
     }
     let large = tiers.into_values().filter(|(_, size, available)| size > available);
     large
-        .map(|(directory, size, available)| {
+        .filter_map(|(number, size, available)| {
             let what = format!(
                 "cache: the disk tier in {} may have {} MiB, and its file system has space for {} MiB",
-                directory.display(),
+                config.cache.disks.get(number)?.directory.display(),
                 size >> 20,
                 available >> 20
             );
-            (what, "write a smaller size, or free space there".to_owned())
+            Some((Place::DiskTier(number), (what, "write a smaller size, or free space there".to_owned())))
         })
         .collect()
 }

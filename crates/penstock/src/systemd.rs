@@ -9,6 +9,11 @@ pub(crate) fn ready() {
     notify(&[NotifyState::Ready]);
 }
 
+/// Another process is the main one of the service from now on.
+pub(crate) fn succeeded_by(id: u32) {
+    notify(&[NotifyState::MainPid(id), NotifyState::Ready]);
+}
+
 /// A reload begins. The time tells systemd this notification from an older one.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
@@ -24,8 +29,38 @@ pub(crate) fn stopping(longest: Duration) {
     notify(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(longest)]);
 }
 
+/// Reports without end that this thread runs, twice in the time of `WatchdogSec=`. Without a watchdog it ends at once.
+#[expect(clippy::infinite_loop, reason = "ended with its thread")]
+pub(crate) async fn report_to_watchdog() {
+    let Some(period) = watchdog_period(std::env::var("WATCHDOG_USEC").ok().as_deref()) else { return };
+    loop {
+        notify(&[NotifyState::Watchdog]);
+        tokio::time::sleep(period).await;
+    }
+}
+
+/// Half of the time after which systemd ends the service. `WATCHDOG_PID` is not compared: a process that took over from the one
+/// that systemd has started has inherited the variables, and systemd expects reports of it.
+fn watchdog_period(microseconds: Option<&str>) -> Option<Duration> {
+    let limit = microseconds?.parse::<u64>().ok().filter(|limit| *limit > 1)?;
+    Some(Duration::from_micros(limit / 2))
+}
+
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!("cannot notify systemd: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watchdog_gets_two_reports_in_its_time() {
+        assert_eq!(watchdog_period(Some("60000000")), Some(Duration::from_secs(30)));
+        for none in [None, Some(""), Some("0"), Some("1"), Some("-5"), Some("soon")] {
+            assert_eq!(watchdog_period(none), None, "{none:?}");
+        }
     }
 }

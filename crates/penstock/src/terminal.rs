@@ -20,6 +20,11 @@ pub(crate) fn say_well(line: &str) {
     }
 }
 
+/// Prints a question to stderr, and stays in its line.
+pub(crate) fn ask(question: &str) {
+    drop(write!(io::stderr(), "{question}"));
+}
+
 /// Prints a line to stderr.
 pub(crate) fn complain(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));

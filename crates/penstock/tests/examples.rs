@@ -34,12 +34,16 @@ fn examples() -> Vec<PathBuf> {
     found
 }
 
+/// Names of the certificates, for all hosts of the examples.
+const NAMES: &str =
+    "subjectAltName=DNS:example.com,DNS:*.example.com,DNS:*.vod.example.com,DNS:*.video.example.com";
+
 /// A self-signed certificate and its key, as two files.
 fn make_certificate(chain: &Path, key: &Path) {
     let done = Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-days", "90"])
         .args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
-        .args(["-subj", "/CN=video.example.com", "-addext", "subjectAltName=DNS:video.example.com", "-out"])
+        .args(["-subj", "/CN=video.example.com", "-addext", NAMES, "-out"])
         .arg(chain)
         .arg("-keyout")
         .arg(key)

@@ -10,9 +10,32 @@ use std::time::Duration;
 use rustix::net::sockopt::set_tcp_quickack;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+/// Which addresses a listener may be bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// Those that an interface of this machine has.
+    Present,
+    /// Any, also one that an interface gets later (`IP_FREEBIND`).
+    Free,
+}
+
+impl Binding {
+    /// Sets the option; before bind(2).
+    pub(crate) fn set(self, socket: &Socket, address: SocketAddr) -> Result<(), ListenError> {
+        let set = match (self, address) {
+            (Self::Present, _) => return Ok(()),
+            (Self::Free, SocketAddr::V4(_)) => socket.set_freebind_v4(true),
+            (Self::Free, SocketAddr::V6(_)) => socket.set_freebind_v6(true),
+        };
+        set.map_err(|source| ListenError { address, step: "freebind", source })
+    }
+}
+
 /// Options of a listener; accepted sockets inherit those that concern a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
+    /// Which addresses it may have.
+    pub binding: Binding,
     /// `SO_SNDBUF` in bytes; `None` leaves it to the kernel's autotuning.
     pub send_buffer: Option<usize>,
     /// `SO_RCVBUF` in bytes; `None` leaves it to the kernel's autotuning.
@@ -51,7 +74,10 @@ impl fmt::Display for ListenError {
                 f,
                 "; ports below 1024 need CAP_NET_BIND_SERVICE (AmbientCapabilities in a systemd unit)"
             ),
-            io::ErrorKind::AddrNotAvailable => write!(f, "; no interface of this machine has this address"),
+            io::ErrorKind::AddrNotAvailable => write!(
+                f,
+                "; no interface of this machine has this address: add it, or write freebind: true in its listener to start without it"
+            ),
             _ if self.step == "congestion_control" => {
                 write!(f, "; see net.ipv4.tcp_available_congestion_control, or load its module")
             }
@@ -76,7 +102,18 @@ impl std::error::Error for ListenError {
 pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
     let fail = |step| move |source| ListenError { address, step, source };
     let socket = new_socket(address).map_err(fail("socket"))?;
+    // An address without an interface is not taken; whether the listener may have it, its own bind(2) says.
+    Binding::Free.set(&socket, address)?;
     socket.bind(&address.into()).map_err(fail("bind"))
+}
+
+/// Asks whether this process may choose an algorithm of TCP for its sockets. The kernel may load a module for it.
+///
+/// # Errors
+/// What the system said: `ENOENT` if it has no such algorithm, `EPERM` if this user may not choose it.
+pub fn probe_congestion_control(name: &str) -> io::Result<()> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(name.as_bytes())
 }
 
 /// Opens a non-blocking listener that shares its port with the other workers' (`SO_REUSEPORT`).
@@ -91,6 +128,7 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> Result<TcpListene
     let socket = new_socket(address).map_err(fail("socket"))?;
     socket.set_reuse_port(true).map_err(fail("SO_REUSEPORT"))?;
     set_options(&socket, address, options)?;
+    options.binding.set(&socket, address)?;
     socket.bind(&address.into()).map_err(fail("bind"))?;
     begin(&socket, address, options)?;
     Ok(socket.into())
@@ -283,6 +321,7 @@ mod tests {
 
     fn plain() -> ListenOptions {
         ListenOptions {
+            binding: Binding::Present,
             send_buffer: None,
             receive_buffer: None,
             unsent_low_water: None,

@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use address::{RawAddress, read_address};
 use control::{Control, Received, read_control};
 
-use crate::socket::ListenError;
+use crate::socket::{Binding, ListenError};
 
 pub use steer::steer_by_connection_id;
 
@@ -39,7 +39,7 @@ const MESSAGE_BYTES: usize = 65_536;
 ///
 /// # Errors
 /// The step that failed; nothing is left open.
-pub fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<UdpSocket, ListenError> {
+pub fn bind(address: SocketAddr, binding: Binding, buffer_bytes: usize) -> Result<UdpSocket, ListenError> {
     let fail = |step| move |source| ListenError { address, step, source };
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP));
@@ -67,6 +67,7 @@ pub fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<UdpSocket, Liste
     set_option(&socket, level, name, probe).map_err(fail("IP_MTU_DISCOVER"))?;
     // Linux before 5.0 has no GRO for UDP: each datagram is a message of its own then.
     let _unsupported = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+    binding.set(&socket, address)?;
     socket.bind(&address.into()).map_err(fail("bind"))?;
     Ok(socket.into())
 }
@@ -82,6 +83,7 @@ pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
     if address.is_ipv6() {
         socket.set_only_v6(true).map_err(fail("IPV6_V6ONLY"))?;
     }
+    Binding::Free.set(&socket, address)?;
     socket.bind(&address.into()).map_err(fail("bind"))
 }
 

@@ -172,6 +172,8 @@ impl<S: Read + Write> Peer<S> {
                     self.send(&window(0, length));
                     self.send(&window(stream, length));
                 }
+                // The server ends the connection behind the response.
+                (GOAWAY, _) if frame.payload[4..8] == [0; 4] => {}
                 (RST_STREAM, true) | (GOAWAY, _) => panic!("{frame:?} within the body"),
                 _ => {}
             }

@@ -72,7 +72,7 @@ impl Keyserver {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        send_signal(&self.program.child, signal);
+        send_signal(self.program.id(), signal);
     }
 
     /// Stops it with SIGTERM; `None` if it has not ended by the deadline.

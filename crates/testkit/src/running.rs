@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::deadline::DEADLINE;
-use crate::process::Process;
+use crate::process::{Adopted, Process, adopt_orphans};
 use crate::program::program;
 
 /// The process and what it has said so far. It is killed with this, if it still runs then.
 pub(crate) struct Program {
     pub(crate) child: Process,
+    /// The processes that have succeeded it, the newest last.
+    successors: Vec<Adopted>,
     config: PathBuf,
     said: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
@@ -38,6 +40,7 @@ impl Program {
         command.env("SOFTHSM2_CONF", config.with_file_name("softhsm2.conf"));
         command.args(arguments).arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        adopt_orphans();
         let mut child = Process::spawn(&mut command).unwrap();
         let stderr = child.stderr.take().unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -47,7 +50,39 @@ impl Program {
                 shared.lock().unwrap().push(line.unwrap());
             }
         });
-        Self { child, config: config.to_owned(), said, reader: Some(reader) }
+        Self { child, successors: Vec::new(), config: config.to_owned(), said, reader: Some(reader) }
+    }
+
+    /// The process that serves.
+    pub(crate) fn id(&self) -> Pid {
+        self.successors.last().map_or_else(|| Pid::from_child(&self.child), Adopted::id)
+    }
+
+    /// How the process that serves has ended.
+    pub(crate) fn try_wait(&mut self) -> Option<ExitStatus> {
+        match self.successors.last_mut() {
+            Some(successor) => {
+                // It becomes a child of this process when the one before has been waited for.
+                let status = successor.try_wait();
+                drop(self.child.try_wait());
+                status
+            }
+            None => self.child.try_wait().unwrap(),
+        }
+    }
+
+    /// Follows a process that has succeeded this one.
+    pub(crate) fn adopt(&mut self, successor: Pid) {
+        self.successors.push(Adopted::new(successor));
+    }
+
+    /// How the first process, or a successor that has been succeeded, has ended.
+    pub(crate) fn try_wait_before(&mut self) -> Option<ExitStatus> {
+        match self.successors.len() {
+            0 => None,
+            1 => self.child.try_wait().unwrap(),
+            count => self.successors[count - 2].try_wait(),
+        }
     }
 
     /// Waits until it has said this.
@@ -83,12 +118,12 @@ impl Program {
 
     /// Stops it as an operator does, with SIGTERM; `None` if it has not ended by the deadline and is killed.
     pub(crate) fn stop(&mut self) -> Option<ExitStatus> {
-        if self.child.try_wait().unwrap().is_none() {
-            kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        if self.try_wait().is_none() {
+            kill_process(self.id(), Signal::TERM).unwrap();
         }
         let deadline = Instant::now() + DEADLINE;
         let status = loop {
-            match self.child.try_wait().unwrap() {
+            match self.try_wait() {
                 None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
                 status => break status,
             }
@@ -102,6 +137,7 @@ impl Program {
         // It may have ended before.
         drop(self.child.kill());
         drop(self.child.wait());
+        self.successors.clear();
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }

@@ -106,7 +106,7 @@ impl Server {
     /// before is forgotten.
     pub fn start_again(&mut self, signal: Signal) {
         // Unless it has ended already.
-        if self.program().child.try_wait().unwrap().is_none() {
+        if self.program().try_wait().is_none() {
             self.signal(signal);
             self.wait();
         }
@@ -289,17 +289,37 @@ impl Server {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        send_signal(&self.program().child, signal);
+        send_signal(self.pid(), signal);
+    }
+
+    /// Has a new process succeed the one that serves, and waits until it has. Returns the id of the one before.
+    pub fn hand_over(&self) -> Pid {
+        let before = self.pid();
+        let taken_over = || self.log().iter().filter(|line| line.contains("has taken over")).count();
+        let times = taken_over();
+        self.signal(Signal::USR2);
+        until("the successor", || (taken_over() > times).then_some(()));
+        let log = self.log();
+        let line = log.iter().rfind(|line| line.contains("has taken over")).unwrap();
+        let words = line.split_once("process ").and_then(|(_, rest)| rest.split_once(' '));
+        let id = words.and_then(|(id, _)| Pid::from_raw(id.parse().ok()?)).expect("the id of the successor");
+        self.program().adopt(id);
+        before
+    }
+
+    /// Waits until the process before the one that serves has ended.
+    pub fn wait_for_predecessor(&self) -> ExitStatus {
+        until("the end of the process before", || self.program().try_wait_before())
     }
 
     /// Its process.
     pub fn pid(&self) -> Pid {
-        Pid::from_child(&self.program().child)
+        self.program().id()
     }
 
     /// Waits until the program has ended.
     pub fn wait(&self) -> ExitStatus {
-        until("the end of the program", || self.program().child.try_wait().unwrap())
+        until("the end of the program", || self.program().try_wait())
     }
 
     fn program(&self) -> MutexGuard<'_, Program> {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use crate::deadline::until;
@@ -62,7 +62,7 @@ impl Store {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        send_signal(self.process.as_ref().expect("it runs"), signal);
+        send_signal(Pid::from_child(self.process.as_ref().expect("it runs")), signal);
     }
 
     /// What it answers to a command.

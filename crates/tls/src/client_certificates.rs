@@ -112,6 +112,11 @@ impl ClientCertificates {
         Ok(Self(Arc::new(Rules { authorities, trusted, mode, limits, sessions, lists_end: None })))
     }
 
+    /// Whether a handshake without a certificate fails.
+    pub fn are_required(&self) -> bool {
+        self.0.mode == ClientCertificateMode::Required
+    }
+
     /// Adds the revocation lists of a PEM file (CRLs, RFC 5280 §5). Every authority of a chain then needs a list that is
     /// not past its `nextUpdate`.
     ///

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -23,10 +22,11 @@ use super::files::{
 use super::holder::{ExpectedBytes, Holder};
 use super::layout::SlotLayout;
 use super::limits::{DESCRIPTION_BYTES_MAX, SLICES_MIN, TierError, TierLimits, TierWarning, slice_length};
+use super::predecessor::{BusySlots, GivenTier, same_file};
 use super::queue_file::QueueFile;
 use super::record::{Header, RecordKey, SECRET_BYTES, SlotRecord, place};
-use super::record_file::{data, file_bytes, for_each_record, read_header};
-use super::slice_file::{SliceFile, memory_slices, punch};
+use super::record_file::{file_bytes, for_each_record, read_header};
+use super::slice_file::{SliceFile, memory_slices, punch, punch_data};
 use super::slot::{Slot, description_offset, ghost};
 use super::tier::{MemoryTier, TierFiles, available_bytes};
 use crate::draining;
@@ -122,13 +122,44 @@ impl MemoryTier {
         limits: TierLimits,
         now: SystemTime,
     ) -> Result<(Arc<Self>, Restored), TierError> {
+        let opened = TierDirectory::open(directory)?;
+        let writing = opened.open_file(SLICES_NAME)?;
+        lock(&writing, directory)?;
+        Self::open_locked(opened, writing, limits, None, now)
+    }
+
+    /// Takes over the tier in `directory` from a process that runs beside this one. The other process finds slices until
+    /// [`Self::set_predecessor`] says that it ends.
+    ///
+    /// # Errors
+    /// [`TierError::Draining`] if the tier has another size or slice, or its files are not those that were given. See
+    /// [`TierError`] for others.
+    pub(crate) fn open_given(
+        directory: &Path,
+        limits: TierLimits,
+        given: GivenTier,
+        now: SystemTime,
+    ) -> Result<(Arc<Self>, Restored), TierError> {
+        let opened = TierDirectory::open(directory)?;
+        let named = opened.open_file(SLICES_NAME)?;
+        same_file(&given.slices, &named).map_err(|_| TierError::Draining(directory.to_owned()))?;
+        Self::open_locked(opened, given.slices, limits, Some(&given.busy), now)
+    }
+
+    /// Opens the tier with its locked file of slices. `busy` are the slots of the process that gives the tier away.
+    fn open_locked(
+        opened: TierDirectory,
+        writing: File,
+        limits: TierLimits,
+        busy: Option<&BusySlots>,
+        now: SystemTime,
+    ) -> Result<(Arc<Self>, Restored), TierError> {
+        let directory = opened.path().to_owned();
+        let directory = directory.as_path();
         let unusable = |name: &str| {
             let path = directory.join(name);
             move |source| TierError::Unusable { path, source }
         };
-        let opened = TierDirectory::open(directory)?;
-        let writing = opened.open_file(SLICES_NAME)?;
-        lock(&writing, directory)?;
         let records = opened.open_file(RECORDS_NAME)?;
         let secret = opened.open_file(KEY_NAME)?;
         let record_key = read_key(&secret).map_err(unusable(KEY_NAME))?;
@@ -141,16 +172,19 @@ impl MemoryTier {
         let (found, dropped) =
             match read_records(&records, header, record_key).map_err(unusable(RECORDS_NAME))? {
                 Ok(found) => (found, None),
+                Err(_) if busy.is_some() => return Err(TierError::Draining(directory.to_owned())),
                 Err(why) => (Vec::new(), why),
             };
-        if found.is_empty() {
+        if found.is_empty() && busy.is_none() {
             clear(&records, &header).map_err(unusable(RECORDS_NAME))?;
             writing.set_len(0).map_err(unusable(SLICES_NAME))?;
         }
-        // If it was truncated, the lost slices are noticed by their checksum.
-        writing.set_len(layout.file_bytes()).map_err(unusable(SLICES_NAME))?;
         let last = layout.slots() - 1;
-        if found.iter().all(|(number, _)| *number != last) {
+        if busy.is_none() {
+            // If it was truncated, the lost slices are noticed by their checksum.
+            writing.set_len(layout.file_bytes()).map_err(unusable(SLICES_NAME))?;
+        }
+        if busy.is_none() && found.iter().all(|(number, _)| *number != last) {
             punch(&writing, &layout.range(last..last + 1))
                 .map_err(|_| TierError::NoHoles(directory.to_owned()))?;
         }
@@ -158,14 +192,22 @@ impl MemoryTier {
         let reading =
             OpenFile::from_fd(opened.open_file(SLICES_NAME)?.into()).map_err(unusable(SLICES_NAME))?;
         let claimed = claims(found, limits.slice_bytes, |slot| layout.space(slot));
-        release_unclaimed(&claimed, &layout, &writing, &records).map_err(unusable(SLICES_NAME))?;
+        let slots = numbers(&claimed);
+        let mut taken = slots.clone();
+        taken.extend(busy.into_iter().flat_map(BusySlots::numbers).filter(|number| *number <= last));
+        taken.sort_unstable();
+        taken.dedup();
+        release_others(&taken, &layout, &writing, &records).map_err(unusable(SLICES_NAME))?;
         let queue = QueueFile(opened.open_file(QUEUE_NAME)?);
         let popular = queue.take(layout.slots());
         let slices = SliceFile::new(reading, writing);
         let files = TierFiles { directory: Some(opened), slices, records, record_key, queue: Some(queue) };
         let tier = Arc::new(Self::new(limits, bytes_max, files, now));
-        let slots = numbers(&claimed);
+        tier.claim_slots(&taken);
         let restored = tier.restore(claimed);
+        if let Some(busy) = busy {
+            tier.hold_for_predecessor(busy, &slots);
+        }
         // After a crash all count as popular: new slices have to prove that they are.
         tier.set_popular(popular.as_ref().unwrap_or(&slots));
         Ok((tier, Restored { dropped, warning, ..restored }))
@@ -205,7 +247,6 @@ impl MemoryTier {
 
     /// Restores the recorded slots.
     fn restore(self: &Arc<Self>, claimed: Claims) -> Restored {
-        self.claim_slots(&numbers(&claimed));
         let mut restored = Restored::default();
         for (key, records) in claimed {
             let Some(newest) = newest(&records) else { continue };
@@ -283,10 +324,10 @@ fn numbers(claimed: &Claims) -> Vec<u32> {
     numbers
 }
 
-/// Clears the records of all other slots, and gives back their pages.
-fn release_unclaimed(claimed: &Claims, layout: &SlotLayout, slices: &File, records: &File) -> io::Result<()> {
+/// Clears the records of all slots but these, which rise, and gives back their pages.
+fn release_others(taken: &[u32], layout: &SlotLayout, slices: &File, records: &File) -> io::Result<()> {
     let mut from = 0;
-    for next in numbers(claimed).into_iter().chain([layout.slots()]) {
+    for next in taken.iter().copied().chain([layout.slots()]) {
         if next > from {
             punch_data(records, &(place(from)..place(next)))?;
             punch_data(slices, &layout.range(from..next))?;
@@ -294,11 +335,6 @@ fn release_unclaimed(claimed: &Claims, layout: &SlotLayout, slices: &File, recor
         from = next + 1;
     }
     Ok(())
-}
-
-/// Gives back the pages of a range, if there are any. Looking is cheaper than punching.
-fn punch_data(file: &File, range: &Range<u64>) -> io::Result<()> {
-    if data(file, range.start, range.end)?.is_none() { Ok(()) } else { punch(file, range) }
 }
 
 /// Makes an empty file of records.

@@ -13,6 +13,7 @@ use penstock_sys::file::OpenFile;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::files::{allocated_bytes, memory_file};
+use super::record_file::data;
 
 /// A file of slices.
 pub(super) struct SliceFile {
@@ -121,4 +122,9 @@ pub(super) fn memory_slices(bytes: u64) -> io::Result<SliceFile> {
 pub(super) fn punch(file: &File, range: &Range<u64>) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(fallocate(file, flags, range.start, range.end - range.start)?)
+}
+
+/// Gives back the pages of a range, if there are any. Looking is cheaper than punching.
+pub(super) fn punch_data(file: &File, range: &Range<u64>) -> io::Result<()> {
+    if data(file, range.start, range.end)?.is_none() { Ok(()) } else { punch(file, range) }
 }

@@ -14,7 +14,7 @@ use super::limits::DESCRIPTION_BYTES_MAX;
 use super::record::SlotRecord;
 use super::slice_file::WriteError;
 use super::slots::Class;
-use super::tier::MemoryTier;
+use super::tier::{MemoryTier, Owner};
 use crate::key::{Key, short_name};
 use crate::not_copied::NotCopied;
 
@@ -172,9 +172,13 @@ impl Slot {
         let (length, metadata) = (self.written(), note.metadata);
         let at = description_offset(length);
         let needed = at + metadata.len() as u64;
+        let owner = self.tier.owner();
+        if *owner != Owner::This {
+            return;
+        }
         if metadata.len() > DESCRIPTION_BYTES_MAX || needed > self.tier.space(self.number) {
             // an earlier record would have older metadata.
-            self.clear_record();
+            self.clear_own_record();
             return;
         }
         self.tier.set_bytes(self.number, needed);
@@ -194,6 +198,13 @@ impl Slot {
 
     /// Removes the record: the next process must not find the slice.
     pub(crate) fn clear_record(&self) {
+        if *self.tier.owner() == Owner::This {
+            self.clear_own_record();
+        }
+    }
+
+    /// The same, while the tier is known to belong to this process.
+    fn clear_own_record(&self) {
         if self.set(RECORDED, false) {
             self.tier.clear_record(self.number);
         }
@@ -340,10 +351,15 @@ pub(crate) fn ghost(key: &Key, slice: u32) -> u64 {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if !self.tier.is_preserved() {
-            // Before the bytes go: a record never refers to bytes that are missing.
-            self.clear_record();
-            self.tier.release(self.number);
+        let owner = self.tier.owner();
+        match *owner {
+            Owner::This => {
+                // Before the bytes go: a record never refers to bytes that are missing.
+                self.clear_own_record();
+                self.tier.release(self.number);
+            }
+            Owner::Successor => self.tier.forget_slot(self.number),
+            Owner::Next => {}
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{OnceLock, Weak};
 
 use super::holder::Holder;
 use super::layout::SlotLayout;
+use super::predecessor::Predecessor;
 use crate::s3_fifo::{Candidate, S3Fifo, Uses};
 
 /// Slots whose counters of uses are allocated together.
@@ -116,6 +117,9 @@ pub(super) struct Slots {
     copies: S3Fifo<(u32, u16), u64>,
     /// Slots without a slice that still have their pages: the system could not take them back. Each is here once.
     unpunched: VecDeque<u32>,
+    /// Slots of a tier that a successor has whose readers have ended here.
+    pub(super) forgotten: Vec<u32>,
+    pub(super) predecessor: Predecessor,
     pub(super) kept: u64,
     /// Pages of slices that were evicted while readers still hold them.
     pub(super) evicted_pages: u64,
@@ -132,6 +136,8 @@ impl Slots {
             own: S3Fifo::new(),
             copies: S3Fifo::new(),
             unpunched: VecDeque::new(),
+            forgotten: Vec::new(),
+            predecessor: Predecessor::Gone,
             kept: 0,
             evicted_pages: 0,
             copy_pages: 0,
@@ -175,6 +181,45 @@ impl Slots {
     /// Takes out the slot that has waited longest for its pages to be given back.
     pub(super) fn next_unpunched(&mut self) -> Option<u32> {
         self.unpunched.pop_front()
+    }
+
+    /// How many slots wait for their pages to be given back.
+    pub(super) fn unpunched_count(&self) -> usize {
+        self.unpunched.len()
+    }
+
+    /// Counts no pages for a slot that a successor has; returns those before.
+    pub(super) fn forget(&mut self, number: u32) -> u16 {
+        self.forgotten.push(number);
+        self.change_pages(number, |_| 0)
+    }
+
+    /// The slots that take pages, in rising order, each with the number of its pages.
+    pub(super) fn busy(&self) -> Vec<(u32, u16)> {
+        let of_class = |class: &ClassSlots| {
+            let slots =
+                class.numbers.clone().zip(class.used.chunks.iter().flatten().map(|slot| slot.pages & !FLAGS));
+            slots.filter(|(_, pages)| *pages > 0).collect::<Vec<_>>()
+        };
+        self.classes.iter().flat_map(of_class).collect()
+    }
+
+    /// The slots that take none, in ranges of one class each.
+    pub(super) fn free_ranges(&self) -> Vec<Range<u32>> {
+        let busy = self.busy();
+        let mut ranges = Vec::new();
+        for class in &self.classes {
+            let mut from = class.numbers.start;
+            let taken =
+                busy.iter().map(|(number, _)| *number).filter(|number| class.numbers.contains(number));
+            for number in taken.chain([class.numbers.end]) {
+                if number > from {
+                    ranges.push(from..number);
+                }
+                from = number + 1;
+            }
+        }
+        ranges
     }
 
     /// Sets the pages that are counted for a slot; returns those before.

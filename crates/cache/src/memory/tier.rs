@@ -1,5 +1,6 @@
 //! The tier itself: its files and its slots.
 
+mod hand_over;
 mod health;
 mod space;
 
@@ -10,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, Weak};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,7 @@ use super::queue_file::QueueFile;
 use super::record::{self, RECORD_BYTES, RecordKey, SlotRecord};
 use super::slice_file::{SliceFile, WriteError};
 use super::slots::{Class, Entry, SlotUses, Slots};
+pub(super) use hand_over::Owner;
 
 /// Of the space of a file system, the part that is left free: records and directories need some too.
 const SPACE_RESERVED_SHARE: u64 = 64;
@@ -43,8 +45,9 @@ pub struct MemoryTier {
     record_key: RecordKey,
     queue: Option<QueueFile>,
     next_object: AtomicU64,
-    /// Whether the process is about to end, so that nothing is given back any more.
-    preserved: AtomicBool,
+    /// Whose the files are. Locked while a record is written or cleared and while a slot is taken or given back, before
+    /// [`Self::slots`].
+    owner: RwLock<Owner>,
     /// Whether the file of slices can be used.
     in_service: AtomicBool,
     /// Slices of another epoch may have lost their bytes: they are compared with their checksum before use. Restored ones
@@ -93,7 +96,7 @@ impl MemoryTier {
             record_key: files.record_key,
             queue: files.queue,
             next_object: AtomicU64::new(u64::try_from(now.as_nanos()).unwrap_or(0)),
-            preserved: AtomicBool::new(false),
+            owner: RwLock::new(Owner::This),
             in_service: AtomicBool::new(true),
             epoch: AtomicU8::new(FIRST_EPOCH),
             recovery: Mutex::new(()),
@@ -148,11 +151,12 @@ impl MemoryTier {
 
     /// Leaves everything in the files for the next process: this one is about to end.
     pub fn preserve(&self) {
-        if !self.preserved.swap(true, Ordering::Relaxed)
-            && let Some(queue) = &self.queue
-        {
-            let popular = self.slots().popular();
-            queue.write(&popular);
+        let mut owner = self.owner.write().unpoisoned();
+        if *owner == Owner::This {
+            *owner = Owner::Next;
+            if let Some(queue) = &self.queue {
+                queue.write(&self.slots().popular());
+            }
         }
     }
 
@@ -228,8 +232,21 @@ impl MemoryTier {
         }
     }
 
-    pub(super) fn is_preserved(&self) -> bool {
-        self.preserved.load(Ordering::Relaxed)
+    /// Whose the files are, for as long as the guard lives.
+    pub(super) fn owner(&self) -> RwLockReadGuard<'_, Owner> {
+        self.owner.read().unpoisoned()
+    }
+
+    /// Forgets a slot that a successor has: its reader has ended.
+    pub(super) fn forget_slot(&self, number: u32) {
+        let mut slots = self.slots();
+        drop(slots.remove(number));
+        let pages = slots.forget(number);
+        self.bytes.fetch_sub(u64::from(pages) * PAGE_BYTES, Ordering::Relaxed);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// First byte of a slot.
@@ -283,7 +300,8 @@ impl MemoryTier {
         self.limits
     }
 
-    /// Writes a record. One that cannot be written is missing at the next start, and no more.
+    /// Writes a record of a tier that belongs to this process. One that cannot be written is missing at the next start, and
+    /// no more.
     pub(super) fn write_record(&self, slot: u32, record: &SlotRecord) {
         let record = record.encode(slot, self.record_key);
         drop(self.records.write_all_at(&record, record::place(slot)));

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use penstock_sys::socket::ListenOptions;
+use penstock_sys::socket::{Binding, ListenOptions};
 use penstock_sys::traffic::ProtocolVersion;
 use penstock_tls::HttpVersions;
 use serde_saphyr::Spanned;
@@ -18,6 +18,7 @@ use crate::section::{Position, Text, Texts, position, start};
 /// The default options of a listener's socket.
 pub(crate) fn default_options() -> ListenOptions {
     ListenOptions {
+        binding: Binding::Present,
         send_buffer: None,
         receive_buffer: None,
         unsent_low_water: Some(limits::UNSENT_LOW_WATER_BYTES),
@@ -109,7 +110,8 @@ fn redirect(text: &Text, tls: bool, reader: &mut Reader<'_>) -> Option<HttpsPort
     }
 }
 
-/// Enters an address, which must be new. Port 0 never clashes: the system chooses a free one.
+/// Enters an address, which must be new and may not overlap with another one. Port 0 never clashes: the system chooses a
+/// free one.
 pub(super) fn claim(
     key: &str,
     address: SocketAddr,
@@ -117,13 +119,29 @@ pub(super) fn claim(
     taken: &mut Vec<(SocketAddr, Position)>,
     reader: &mut Reader<'_>,
 ) {
-    match taken.iter().find(|(other, _)| *other == address && address.port() != 0) {
-        Some((_, first)) => {
-            let what = format!("{key}: {address} is already used on {}", reader.line(*first, here));
-            reader.fault(here, what, "write another port or remove one of them");
-        }
-        None => taken.push((address, here)),
+    let same = taken.iter().find(|(other, _)| *other == address && address.port() != 0);
+    if let Some((_, first)) = same {
+        let what = format!("{key}: {address} is already used on {}", reader.line(*first, here));
+        reader.fault(here, what, "write another port or remove one of them");
+        return;
     }
+    if let Some((other, first)) = taken.iter().find(|(other, _)| overlap(*other, address)) {
+        let what = format!(
+            "{key}: {address} overlaps with {other} on {}, and the system gives a port once",
+            reader.line(*first, here)
+        );
+        let every = if address.ip().is_unspecified() { address } else { *other };
+        let instead = format!("write another port, or in place of {every} each address that is to have it");
+        reader.fault(here, what, instead);
+    }
+    taken.push((address, here));
+}
+
+/// Whether two listeners cannot both be open, because one of them has every address of the same family. `[::]` does not
+/// include IPv4.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_every = one.ip().is_unspecified() || other.ip().is_unspecified();
+    is_every && one.port() != 0 && one.port() == other.port() && one.is_ipv4() == other.is_ipv4()
 }
 
 fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reader<'_>) {
@@ -241,7 +259,9 @@ fn options(raw: &raw::Listener, reader: &mut Reader<'_>) -> ListenOptions {
         &buffer,
         limits::UNSENT_LOW_WATER_BYTES,
     );
+    let is_free = reader.flag("freebind", raw.freebind.as_ref(), default.binding == Binding::Free);
     ListenOptions {
+        binding: if is_free { Binding::Free } else { Binding::Present },
         send_buffer: some(reader.size("send_buffer", raw.send_buffer.as_ref(), &buffer, 0)),
         receive_buffer: some(reader.size("receive_buffer", raw.receive_buffer.as_ref(), &buffer, 0)),
         unsent_low_water: (low_water > 0).then_some(low_water),

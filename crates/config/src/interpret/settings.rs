@@ -16,7 +16,7 @@ use super::origins::origin;
 use super::reader::Reader;
 use super::redirects::{self, canonical, fixed, nothing, rewrite};
 use super::signed_urls::signed_urls;
-use super::site_limits::{pace, site_limits};
+use super::site_limits::{check_subjects, pace, site_limits};
 use crate::limits;
 use crate::model::{Cluster, DotFiles, Hsts, HttpsPort, Listener, Origin, SiteSettings};
 use crate::pattern::PathPattern;
@@ -113,6 +113,7 @@ pub(super) fn settings(
         settings.dot_files = dot_files(Some(text), reader);
     }
     settings.origin = origin?;
+    check_subjects(raw.limits.as_ref(), &settings, reader);
     check_cache(raw, &settings.origin, reader);
     check_request_rules(raw, &settings, place.here, reader);
     Some(settings)

@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Bounds, ClientKind, Pace, RequestRate, SiteLimits};
+use crate::model::{Bounds, ClientKind, Pace, RequestRate, SiteLimits, SiteSettings};
 use crate::raw;
 use crate::section::{Text, WordOr, position};
 
@@ -17,16 +17,19 @@ pub(super) fn site_limits(raw: Option<&Spanned<raw::SiteLimits>>, reader: &mut R
     let client = match raw.client.as_ref().map(|text| (text, text.value.as_str())) {
         None | Some((_, "address")) => ClientKind::Address,
         Some((_, "network")) => ClientKind::Network,
+        Some((_, "subject")) => ClientKind::Subject,
         Some((text, other)) => {
             let what = format!("client: `{}` is unknown", other.escape_debug());
-            reader.fault(position(text), what, "write address or network");
+            reader.fault(position(text), what, "write address, network or subject");
             ClientKind::Address
         }
     };
-    let each = bounds(raw.requests.as_ref(), raw.connections.as_ref(), reader);
+    let each = (raw.requests.as_ref(), raw.connections.as_ref(), raw.bandwidth.as_ref());
+    let each = bounds(each, reader);
     let all = raw.all.as_ref().map(|all| &all.value);
-    let all = all
-        .map_or_else(Bounds::default, |all| bounds(all.requests.as_ref(), all.connections.as_ref(), reader));
+    let all = all.map_or_else(Bounds::default, |all| {
+        bounds((all.requests.as_ref(), all.connections.as_ref(), all.bandwidth.as_ref()), reader)
+    });
     SiteLimits { client, each, all }
 }
 
@@ -42,14 +45,33 @@ pub(super) fn pace(section: &Spanned<raw::Pace>, reader: &mut Reader<'_>) -> Opt
     Some(Pace { after, rate })
 }
 
-fn bounds(
-    requests: Option<&Spanned<WordOr<raw::RequestRate>>>,
-    connections: Option<&Text>,
-    reader: &mut Reader<'_>,
-) -> Bounds {
+type RawBounds<'r> = (Option<&'r Spanned<WordOr<raw::RequestRate>>>, Option<&'r Text>, Option<&'r Text>);
+
+fn bounds((requests, connections, bandwidth): RawBounds<'_>, reader: &mut Reader<'_>) -> Bounds {
     let range = 1..=limits::SITE_CONNECTIONS_MAX;
     let connections = connections.map(|text| reader.number("connections", Some(text), &range, 1));
-    Bounds { requests: requests.and_then(|requests| rate(requests, reader)), connections }
+    let range = limits::PACE_RATE_MIN..=limits::PACE_RATE_MAX;
+    let bandwidth =
+        bandwidth.and_then(|text| NonZeroU64::new(reader.size("bandwidth", Some(text), &range, 0)));
+    Bounds { requests: requests.and_then(|requests| rate(requests, reader)), connections, bandwidth }
+}
+
+/// A limit by subject needs tokens.
+pub(super) fn check_subjects(
+    section: Option<&Spanned<raw::SiteLimits>>,
+    settings: &SiteSettings,
+    reader: &mut Reader<'_>,
+) {
+    let Some(section) = section else { return };
+    let has_tokens = settings.access.jwt.is_some();
+    if settings.limits.client == ClientKind::Subject && !has_tokens {
+        let here = section.value.client.as_ref().map_or_else(|| position(section), position);
+        reader.fault(
+            here,
+            "client: no token has a subject here",
+            "add access: {jwt: {keys: FILE}}, or write address",
+        );
+    }
 }
 
 fn rate(raw: &Spanned<WordOr<raw::RequestRate>>, reader: &mut Reader<'_>) -> Option<RequestRate> {

@@ -52,6 +52,9 @@ pub const PACE_PIECE_BYTES_MAX: u64 = MIB;
 /// What a client that took less than its pace may make up for.
 pub const PACE_CATCH_UP: Duration = Duration::from_secs(1);
 
+/// How far the responses of a client may be behind its bandwidth before another one gets 429.
+pub const BANDWIDTH_BEHIND_MAX: Duration = Duration::from_secs(10);
+
 /// The longest wait behind one piece: a day.
 pub const PACE_WAIT_MAX: Duration = Duration::from_secs(86_400);
 

@@ -27,6 +27,16 @@ pub const WAITING_TIER_MILLISECONDS: u64 = 50;
 /// How long it waits before it tries again, if it could not use the tiers then.
 pub const WAITING_TIER_RETRY_SECONDS: u64 = 5;
 
+/// How long a process that succeeds another one may take until it accepts connections.
+pub const SUCCESSOR_START_SECONDS: u64 = 60;
+
+/// How long a process that was succeeded lets each connection end with its next response, at least; `limits.lame_duck` may be
+/// longer.
+pub const SUCCEEDED_SECONDS: u64 = 5;
+
+/// How often a process tells its successor what it still reads of the memory tier.
+pub const BUSY_SLOTS_MILLISECONDS: u64 = 1000;
+
 /// The least a memory tier can work with, in slices: readers and fills hold some of them.
 pub const MEMORY_TIER_SLICES_MIN: u64 = 16;
 

@@ -136,6 +136,8 @@ pub enum ClientKind {
     Address,
     /// A /24 of IPv4, a /56 of IPv6.
     Network,
+    /// The subject of a token; an address, if the request shows none.
+    Subject,
 }
 
 /// How much may be used.
@@ -145,6 +147,8 @@ pub struct Bounds {
     pub requests: Option<RequestRate>,
     /// Responses under way; `None` is no limit.
     pub connections: Option<u64>,
+    /// Bytes of bodies in a second; `None` is no limit.
+    pub bandwidth: Option<NonZeroU64>,
 }
 
 /// A rate of requests.

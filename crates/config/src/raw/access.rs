@@ -65,12 +65,14 @@ section! {
 section! {
     /// How much of a site its clients may use; see [limits.md](limits.md).
     SiteLimits {
-        /// What counts as one client: an `address` (IPv6: its /64), or its `network` (/24 of IPv4, /56 of IPv6).
-        client: Text, "`address`, `network`", "address";
+        /// What counts as one client: an `address` (IPv6: its /64), its `network` (/24 of IPv4, /56 of IPv6), or the `subject` of its token (`access.jwt`).
+        client: Text, "`address`, `network`, `subject`", "address";
         /// Requests of one client, such as `50/s`; above it the answer is 429.
         requests: Spanned<WordOr<RequestRate>>, "rate or section", "no limit";
         /// Responses of one client that are under way; above it the answer is 429.
         connections: Text, "number", "no limit";
+        /// Bytes per second of all responses of one client together; above it they wait.
+        bandwidth: Text, "size", "no limit";
         /// The same for all clients of the site together.
         all: Spanned<AllLimits>, "section", "no limits";
     }
@@ -93,6 +95,8 @@ section! {
         requests: Spanned<WordOr<RequestRate>>, "rate or section", "no limit";
         /// Responses under way; above it the answer is 429.
         connections: Text, "number", "no limit";
+        /// Bytes per second of all responses together; above it they wait.
+        bandwidth: Text, "size", "no limit";
     }
 }
 

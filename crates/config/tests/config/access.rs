@@ -1,6 +1,7 @@
 //! Who may use a site, and how much.
 
 use std::fs::{self, Permissions};
+use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -40,13 +41,16 @@ fn networks_come_from_the_list_and_from_files() {
 #[test]
 fn rates_and_bounds_are_those_of_one_client_and_of_all() {
     let fixture = Fixture::new();
-    let lines = "limits: {client: network, requests: 50/s, connections: 7, all: {requests: {rate: 6000/m, burst: 9}}}";
+    let lines = "limits: {client: network, requests: 50/s, connections: 7, bandwidth: 2MiB, all: {requests: {rate: 6000/m, burst: 9}}}";
     let limits = fixture.read(&site(lines)).unwrap().sites[0].settings.limits;
     let rate =
         |milliseconds, burst| Some(RequestRate { interval: Duration::from_millis(milliseconds), burst });
     assert_eq!(limits.client, ClientKind::Network);
-    assert_eq!(limits.each, Bounds { requests: rate(20, 50), connections: Some(7) });
-    assert_eq!(limits.all, Bounds { requests: rate(10, 9), connections: None });
+    assert_eq!(
+        limits.each,
+        Bounds { requests: rate(20, 50), connections: Some(7), bandwidth: NonZeroU64::new(2 << 20) }
+    );
+    assert_eq!(limits.all, Bounds { requests: rate(10, 9), ..Bounds::default() });
 }
 
 #[test]
@@ -64,6 +68,11 @@ fn faults_of_access_and_limits_are_reported() {
             "deny: DIR/192.0.2.0/40 cannot be read (No such file or directory (os error 2)); write a network such as \
              192.0.2.0/24, or a file with one a line",
         ),
+        (
+            "limits: {client: subject, requests: 5/s}",
+            "client: no token has a subject here; add access: {jwt: {keys: FILE}}, or write address",
+        ),
+        ("limits: {bandwidth: 10}", "bandwidth: 10 is out of range; write a size from 1KiB to 1TiB"),
         (
             "access: {deny: [bad.txt]}",
             "deny: DIR/bad.txt line 2 is no address or network: `hello`; write a network such as 192.0.2.0/24, or a file \
@@ -87,7 +96,7 @@ fn faults_of_access_and_limits_are_reported() {
         ),
         ("pace: {after: 1MiB}", "pace: it has no rate; add rate: 2MiB, in bytes per second"),
         ("pace: {rate: 100}", "rate: 100 is out of range; write a size from 1KiB to 1TiB"),
-        ("limits: {client: user}", "client: `user` is unknown; write address or network"),
+        ("limits: {client: user}", "client: `user` is unknown; write address, network or subject"),
         (
             "limits: {requests: 50}",
             "requests: `50` is not a rate; write one such as 50/s, 100/m or 1000/h, up to 1000000/s",

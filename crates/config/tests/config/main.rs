@@ -6,6 +6,7 @@ mod acme;
 mod arbitrary;
 mod caching;
 mod cluster;
+mod consistency;
 mod documents;
 mod extensions;
 mod files;

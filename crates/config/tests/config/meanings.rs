@@ -9,6 +9,7 @@ use penstock_config::{
     Config, Cors, CorsOrigins, EarlyData, EarlyRequests, Headers, HostPattern, Hsts, KernelTls, Limits,
     Origin, OriginServer, SessionCache, Tickets, Tls, limits,
 };
+use penstock_sys::socket::Binding;
 use penstock_tls::certificate::Certificate;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::{ChaCha20, DefaultFor, Group, HttpVersions};
@@ -25,6 +26,7 @@ fn the_least_configuration_has_all_defaults() {
     assert_eq!(listener.address, "127.0.0.1:8080".parse().unwrap());
     assert!(!listener.tls && !listener.proxy_protocol);
     assert_eq!(listener.protocols, HttpVersions::H1);
+    assert_eq!(listener.socket.binding, Binding::Present);
     assert_eq!(listener.socket.send_buffer, None);
     assert_eq!(listener.socket.receive_buffer, None);
     assert_eq!(listener.socket.unsent_low_water, Some(limits::UNSENT_LOW_WATER_BYTES));
@@ -74,6 +76,7 @@ listeners:
   - address: \"[::1]:8443\"
     tls: true
     protocols: [h2]
+    freebind: true
     send_buffer: 4MiB
     receive_buffer: 64KiB
     unsent_low_water: 0
@@ -98,6 +101,7 @@ log: {access: access.jsonl}
     assert!(listener.tls && listener.proxy_protocol);
     assert_eq!(listener.health.as_deref(), Some("/up.txt"));
     assert_eq!(listener.protocols, HttpVersions { h1: false, h2: true, h3: false });
+    assert_eq!(listener.socket.binding, Binding::Free);
     assert_eq!(listener.socket.send_buffer, Some(4 * 1024 * 1024));
     assert_eq!(listener.socket.receive_buffer, Some(64 * 1024));
     assert_eq!(listener.socket.unsent_low_water, None);

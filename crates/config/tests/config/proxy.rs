@@ -92,6 +92,14 @@ fn protocols_to_switch_to_are_names_without_regard_to_case_and_never_another_htt
             "upgrades: `a b` is not the name of a protocol; write a name such as websocket",
         ),
         ("upgrades: [websocket, WEBSOCKET]", "upgrades: `websocket` is listed twice; keep one of them"),
+        (
+            "upgrade_idle: 1h",
+            "upgrade_idle: there are no upgrades, whose end it would set; add upgrades: [websocket], or remove it",
+        ),
+        (
+            "upgrades: [], upgrade_idle: 1h",
+            "upgrade_idle: there are no upgrades, whose end it would set; add upgrades: [websocket], or remove it",
+        ),
     ] {
         assert_eq!(fixture.faults(&with(keys)), [format!("edge.yaml:2: {fault}")], "{keys}");
     }

@@ -124,11 +124,39 @@ admin: {address: 127.0.0.1:443}
     assert_eq!(
         Fixture::new().faults(text),
         [
+            "edge.yaml:3: address: 127.0.0.1:443 overlaps with 0.0.0.0:443 on line 2, and the system gives a port once; \
+             write another port, or in place of 0.0.0.0:443 each address that is to have it",
             "edge.yaml:4: address: 0.0.0.0:443 is already used on line 2; write another port or remove one of them",
             "edge.yaml:8: admin.address: 127.0.0.1:443 is already used on line 3; write another port or remove \
              one of them",
         ]
     );
+}
+
+#[test]
+fn an_address_of_every_interface_overlaps_with_each_of_its_family_and_port() {
+    let of = |address: &str, admin: &str| {
+        format!(
+            "listeners: [{{address: \"{address}\"}}]\nsites: [{{origin: {{directory: video}}}}]\n\
+             admin: {{address: \"{admin}\"}}\n"
+        )
+    };
+    let fixture = Fixture::new();
+    for (address, admin) in
+        [("127.0.0.1:443", "0.0.0.0:443"), ("0.0.0.0:443", "127.0.0.1:443"), ("[::]:443", "[::1]:443")]
+    {
+        let faults = fixture.faults(&of(address, admin));
+        let wanted = format!("edge.yaml:3: admin.address: {admin} overlaps with {address} on line 1");
+        assert!(faults.len() == 1 && faults[0].starts_with(&wanted), "{faults:?}");
+    }
+    for (address, admin) in [
+        ("0.0.0.0:443", "[::1]:443"),
+        ("0.0.0.0:443", "127.0.0.1:80"),
+        ("0.0.0.0:0", "127.0.0.1:0"),
+        ("127.0.0.2:443", "127.0.0.1:443"),
+    ] {
+        assert!(fixture.read(&of(address, admin)).is_ok(), "{address} {admin}");
+    }
 }
 
 #[test]

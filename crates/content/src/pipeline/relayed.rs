@@ -48,7 +48,7 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
                 return switched(&head, http, fetch.upgrade, connection, place);
             }
             let may_move =
-                site.pace.is_none() && !matches!(request.version(), HttpVersion::Http2 | HttpVersion::Http3);
+                !site.is_paced() && !matches!(request.version(), HttpVersion::Http2 | HttpVersion::Http3);
             let body = RelayedBody::of_server(response, may_move, http.max_unannounced, place);
             respond_with(exchange, &head, body).await
         }

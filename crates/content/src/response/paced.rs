@@ -1,4 +1,4 @@
-//! A body that is sent no faster than its site says.
+//! A body that is sent no faster than its site says, and than what its client or its site has left.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,6 +13,7 @@ use super::{Body, ChunkSource};
 use crate::context::Context;
 use crate::fault::BodyError;
 use crate::fill::{BodyChunk, BodyStream, RelayedBody};
+use crate::site::Bandwidth;
 
 /// A body in pieces, each of which has its time.
 pub struct PacedBody {
@@ -31,8 +32,18 @@ pub(super) enum PacedSource {
 }
 
 /// When the next bytes may be sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Schedule {
+    own: Option<Own>,
+    /// What other responses use too.
+    shared: Option<Box<Bandwidth>>,
+    /// When the bytes before have had their time.
+    due: Instant,
+}
+
+/// The pace of one response.
+#[derive(Clone, Copy, Debug)]
+struct Own {
     /// Bytes in a second.
     rate: u64,
     /// Bytes that may still be sent at any time.
@@ -42,10 +53,46 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(pace: Pace, now: Instant) -> Self {
-        Self { rate: pace.rate.get(), free: pace.after, due: now }
+    fn new(pace: Option<Pace>, shared: Option<Box<Bandwidth>>, now: Instant) -> Self {
+        let own = pace.map(|pace| Own { rate: pace.rate.get(), free: pace.after, due: now });
+        Self { own, shared, due: now }
     }
 
+    /// Counts bytes that are sent now.
+    fn count(&mut self, bytes: u64, now: Instant) {
+        if let Some(own) = &mut self.own {
+            own.count(bytes, now);
+            self.due = own.due;
+        }
+        if let Some(shared) = &self.shared {
+            self.due = self.due.max(now + shared.spend(bytes, now));
+        }
+    }
+
+    fn rate(&self) -> u64 {
+        let rates = [self.own.map(|own| own.rate), self.shared.as_ref().map(|shared| shared.rate())];
+        rates.into_iter().flatten().min().unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that are sent at once however fast the rest is: all that is no longer than this is one piece.
+    fn at_once(&self) -> u64 {
+        match (self.own, &self.shared) {
+            (Some(own), None) => own.free,
+            (_, Some(_)) => self.piece(),
+            (None, None) => u64::MAX,
+        }
+    }
+
+    /// Bytes of the next piece.
+    fn piece(&self) -> u64 {
+        match (self.own, &self.shared) {
+            (Some(own), None) if own.free > 0 => own.free,
+            _ => piece_of(self.rate()),
+        }
+    }
+}
+
+impl Own {
     /// Counts bytes that are sent now. A client that took less for a while gets back a second of it at most.
     fn count(&mut self, bytes: u64, now: Instant) {
         let free = self.free.min(bytes);
@@ -55,11 +102,6 @@ impl Schedule {
         let since = now.checked_sub(limits::PACE_CATCH_UP).unwrap_or(now);
         self.due = self.due.max(since) + time.min(limits::PACE_WAIT_MAX);
     }
-
-    /// Bytes of the next piece.
-    fn piece(&self) -> u64 {
-        if self.free > 0 { self.free } else { piece_of(self.rate) }
-    }
 }
 
 /// Bytes of a piece: a quarter of a second.
@@ -68,17 +110,19 @@ fn piece_of(rate: u64) -> u64 {
 }
 
 impl Body {
-    /// The same bytes, no faster than `pace`. A body that is no longer than what may be sent at once stays as it is.
-    pub(crate) fn paced(self, pace: Pace, now: Instant) -> Self {
-        let mut schedule = Schedule::new(pace, now);
+    /// The same bytes, no faster than `pace` and than what is `shared` with other responses. A body that is no longer than what may be
+    /// sent at once stays as it is.
+    pub(crate) fn paced(self, pace: Option<Pace>, shared: Option<Box<Bandwidth>>, now: Instant) -> Self {
+        let mut schedule = Schedule::new(pace, shared, now);
+        let at_once = schedule.at_once();
         let parts = match self {
             Self::Part(part) => VecDeque::from([part]),
             Self::Parts(parts) => parts.into(),
-            Self::Stream(length, stream) if length.is_none_or(|length| length > pace.after) => {
+            Self::Stream(length, stream) if length.is_none_or(|length| length > at_once) => {
                 let (mut first, rest) = *stream;
                 let source = match rest {
                     ChunkSource::Object(mut stream) => {
-                        stream.limit_chunks(piece_of(schedule.rate));
+                        stream.limit_chunks(piece_of(schedule.rate()));
                         // The first chunk was made without a limit.
                         let length = schedule.piece();
                         let excess = first.length.saturating_sub(length);
@@ -97,10 +141,16 @@ impl Body {
                 let rest = ChunkSource::Paced(Box::new(PacedBody { source, schedule }));
                 return Self::Stream(length, Box::new((first, rest)));
             }
-            other => return other,
+            other => {
+                if let Self::Stream(Some(length), _) = &other {
+                    schedule.count(*length, now);
+                }
+                return other;
+            }
         };
         let length = parts.iter().map(Part::len).sum::<u64>();
-        if length <= pace.after {
+        if length <= at_once {
+            schedule.count(length, now);
             return Self::Parts(parts.into());
         }
         let mut body = PacedBody { source: PacedSource::Parts(parts), schedule };
@@ -158,15 +208,15 @@ mod tests {
 
     const RATE: u64 = 1_000_000;
 
-    fn pace(after: u64) -> Pace {
-        Pace { after, rate: NonZeroU64::new(RATE).unwrap() }
+    fn pace(after: u64) -> Option<Pace> {
+        Some(Pace { after, rate: NonZeroU64::new(RATE).unwrap() })
     }
 
     #[test]
     fn bytes_behind_the_free_ones_take_their_time_and_a_second_is_made_up_for() {
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
-        let mut schedule = Schedule::new(pace(3000), start);
+        let mut schedule = Schedule::new(pace(3000), None, start);
         schedule.count(2000, start);
         assert_eq!((schedule.due, schedule.piece()), (start, 1000));
         schedule.count(251_000, start);
@@ -192,9 +242,9 @@ mod tests {
             Body::Parts(vec![head, Part::Extent(Extent::whole(file.clone()))])
         };
         let now = Instant::now();
-        assert!(matches!(body().paced(pace(1_000_004), now), Body::Parts(parts) if parts.len() == 2));
-        assert!(matches!(Body::Empty.paced(pace(0), now), Body::Empty));
-        let Body::Stream(Some(1_000_004), stream) = body().paced(pace(300_004), now) else { panic!() };
+        assert!(matches!(body().paced(pace(1_000_004), None, now), Body::Parts(parts) if parts.len() == 2));
+        assert!(matches!(Body::Empty.paced(pace(0), None, now), Body::Empty));
+        let Body::Stream(Some(1_000_004), stream) = body().paced(pace(300_004), None, now) else { panic!() };
         let (first, ChunkSource::Paced(mut rest)) = *stream else { panic!() };
         let mut lengths = vec![first.length];
         while let Some(chunk) = rest.take_part(now) {

@@ -1,14 +1,18 @@
 //! How much of a site its clients may use: requests in time, and responses under way.
 
+mod bandwidth;
 mod rates;
 mod under_way;
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Bounds, ClientKind, SiteLimits};
 
+pub(crate) use bandwidth::Bandwidth;
+use bandwidth::Share;
 pub(crate) use rates::Rates;
 pub use under_way::Permit;
 use under_way::UnderWay;
@@ -22,6 +26,7 @@ pub(crate) struct Limits {
     rates: Arc<Rates>,
     each: Arc<UnderWay>,
     all: Arc<UnderWay>,
+    subject_key: RandomState,
 }
 
 /// A limit is reached.
@@ -46,12 +51,39 @@ impl Limits {
             rates: Arc::clone(rates),
             each: Arc::default(),
             all: Arc::default(),
+            subject_key: RandomState::new(),
         })
     }
 
-    /// Counts a request. The permit is held until its response has been sent.
-    pub(crate) fn admit(&self, client: IpAddr, now: Instant) -> Result<Permit, LimitReached> {
-        let client = client_key(self.raw.client, client);
+    /// Whether clients count by the subjects of their tokens.
+    pub(crate) fn is_by_subject(&self) -> bool {
+        self.raw.client == ClientKind::Subject
+    }
+
+    /// Whether bodies are sent no faster than a bandwidth.
+    pub(crate) fn has_bandwidth(&self) -> bool {
+        self.raw.each.bandwidth.is_some() || self.raw.all.bandwidth.is_some()
+    }
+
+    /// Whether a request of a client may come, by its address. Counts nothing.
+    ///
+    /// # Errors
+    /// Its rate is used up.
+    pub(crate) fn look(&self, client: IpAddr, now: Instant) -> Result<(), LimitReached> {
+        let Some(rate) = self.raw.each.requests else { return Ok(()) };
+        let client = (self.number, self.client_key(client, None));
+        let looked = self.rates.look(client, rate, now);
+        looked.map_err(|wait| LimitReached { label: "client_rate", retry_after: seconds(wait) })
+    }
+
+    /// Counts a request. The permit is held until its response has been sent. `subject` is that of the token which it shows.
+    pub(crate) fn admit(
+        &self,
+        client: IpAddr,
+        subject: Option<&str>,
+        now: Instant,
+    ) -> Result<Permit, LimitReached> {
+        let client = self.client_key(client, subject);
         let scopes = [
             (client, &self.raw.each, ["client_rate", "client_connections"]),
             (EVERYONE, &self.raw.all, ["site_rate", "site_connections"]),
@@ -64,11 +96,31 @@ impl Limits {
             }
         }
         let mut permit = Permit::default();
+        let labels = ["client_bandwidth", "site_bandwidth"];
+        for ((key, bounds, _), label) in scopes.into_iter().zip(labels) {
+            let Some(rate) = bounds.bandwidth else { continue };
+            let share = Share { client: (!self.number, key), rate };
+            share
+                .admit(&self.rates, now)
+                .map_err(|wait| LimitReached { label, retry_after: seconds(wait) })?;
+            permit.share(&self.rates, share);
+        }
         for ((key, bounds, [_, label]), table) in scopes.into_iter().zip([&self.each, &self.all]) {
             let Some(most) = bounds.connections else { continue };
             permit.push(table.enter(key, most).ok_or(LimitReached { label, retry_after: 1 })?);
         }
         Ok(permit)
+    }
+}
+
+impl Limits {
+    fn client_key(&self, client: IpAddr, subject: Option<&str>) -> u128 {
+        match subject {
+            Some(subject) if self.is_by_subject() => {
+                (5 << 64) | u128::from(self.subject_key.hash_one(subject))
+            }
+            _ => client_key(self.raw.client, client),
+        }
     }
 }
 
@@ -80,7 +132,7 @@ fn seconds(wait: Duration) -> u64 {
 /// A number for each client, which is not [`EVERYONE`].
 fn client_key(kind: ClientKind, client: IpAddr) -> u128 {
     let (bits_v4, bits_v6) = match kind {
-        ClientKind::Address => (32, 64),
+        ClientKind::Address | ClientKind::Subject => (32, 64),
         ClientKind::Network => (24, 56),
     };
     // The number of the version above the address.
@@ -106,7 +158,7 @@ mod tests {
 
     fn rate(milliseconds: u64, burst: u32) -> Bounds {
         let requests = Some(RequestRate { interval: Duration::from_millis(milliseconds), burst });
-        Bounds { requests, connections: None }
+        Bounds { requests, ..Bounds::default() }
     }
 
     #[test]
@@ -114,7 +166,7 @@ mod tests {
         let now = Instant::now();
         let limits = limits(ClientKind::Address, rate(1500, 2), rate(1000, 3));
         let admit = |client: &str, after: u64| {
-            let admitted = limits.admit(ip(client), now + Duration::from_millis(after));
+            let admitted = limits.admit(ip(client), None, now + Duration::from_millis(after));
             admitted.map(drop).map_err(|limit| (limit.label, limit.retry_after))
         };
         assert_eq!((admit("192.0.2.1", 0), admit("192.0.2.1", 0)), (Ok(()), Ok(())));
@@ -127,10 +179,10 @@ mod tests {
 
     #[test]
     fn responses_under_way_are_counted_until_their_permit_is_dropped() {
-        let most = |connections| Bounds { requests: None, connections: Some(connections) };
+        let most = |connections| Bounds { connections: Some(connections), ..Bounds::default() };
         let limits = limits(ClientKind::Network, most(2), most(3));
         let now = Instant::now();
-        let label = |client: &str| limits.admit(ip(client), now).map_err(|limit| limit.label);
+        let label = |client: &str| limits.admit(ip(client), None, now).map_err(|limit| limit.label);
         let held = [label("192.0.2.1").unwrap(), label("192.0.2.255").unwrap()];
         assert_eq!(label("192.0.2.9").unwrap_err(), "client_connections");
         let third = label("2001:db8::1").unwrap();
@@ -141,6 +193,18 @@ mod tests {
         assert!(label("192.0.2.9").is_ok());
         drop(third);
         assert!(limits.each.is_empty() && limits.all.is_empty());
+    }
+
+    #[test]
+    fn a_subject_is_one_client_at_all_its_addresses() {
+        let now = Instant::now();
+        let limits = limits(ClientKind::Subject, rate(1000, 1), Bounds::default());
+        let admit = |client, subject| limits.admit(ip(client), subject, now).is_ok();
+        assert!(admit("192.0.2.1", Some("ann")));
+        assert!(!admit("192.0.2.2", Some("ann")));
+        assert!(admit("192.0.2.2", Some("bob")));
+        assert!(admit("192.0.2.1", None), "without one by its address");
+        assert!(!admit("192.0.2.1", None));
     }
 
     #[test]

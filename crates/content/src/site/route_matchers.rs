@@ -2,6 +2,8 @@
 
 #[cfg(feature = "fuzz")]
 mod fuzz;
+#[cfg(test)]
+mod measured;
 
 use std::collections::HashMap;
 

@@ -44,7 +44,7 @@ pub struct Site {
     pub(crate) access: Option<Access>,
     /// How much of it may be used; `None` is no limit.
     pub(crate) limits: Option<Arc<Limits>>,
-    /// How fast its responses are sent; `None` is as fast as clients take them.
+    /// How fast each of its responses is sent; `None` is as fast as clients take them.
     pub(crate) pace: Option<Pace>,
     /// Whether early data are answered with 425.
     pub(crate) refuses_early: bool,
@@ -76,6 +76,11 @@ impl Site {
     /// Whether OPTIONS goes to the origin: the site says nothing of its own about CORS.
     pub(crate) fn forwards_options(&self) -> bool {
         self.forwards_options
+    }
+
+    /// Whether bodies are divided into pieces that have their time.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pace.is_some() || self.limits.as_ref().is_some_and(|limits| limits.has_bandwidth())
     }
 
     /// The HTTP origin; `None` for other origins.

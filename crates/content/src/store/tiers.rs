@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use penstock_cache::purge::{PurgeLimits, Purges};
 use penstock_cache::{
-    Budget, DiskLimits, MemoryTier, OpenedTiers, Restored, TierEvent, TierLimits, TierOptions, Tiers,
+    Budget, DiskLimits, GivenTier, MemoryTier, OpenedTiers, Restored, TierEvent, TierLimits, TierOptions,
+    Tiers,
 };
 use penstock_config::{Cache, DiskTier, limits};
 
@@ -32,8 +33,13 @@ impl<'c> ConfiguredTiers<'c> {
     pub(crate) fn new(raw: &'c Cache) -> Self {
         let disk_bytes = raw.disks.iter().map(|disk| disk.size).sum();
         let known_bytes = limits::known_bytes(raw.memory.size, disk_bytes, raw.slice);
+        Self::with_budget(raw, Arc::new(Budget::new(known_bytes)))
+    }
+
+    /// The same, for a cache that has a budget already.
+    pub(crate) fn with_budget(raw: &'c Cache, budget: Arc<Budget>) -> Self {
         let of = |disk: &DiskTier| (disk.directory.clone(), disk_limits(disk.size, raw));
-        Self { raw, disks: raw.disks.iter().map(of).collect(), budget: Arc::new(Budget::new(known_bytes)) }
+        Self { raw, disks: raw.disks.iter().map(of).collect(), budget }
     }
 
     fn options<'o>(&'o self, memory_bytes: u64, purges: Option<&'o Arc<Purges>>) -> TierOptions<'o> {
@@ -60,6 +66,30 @@ impl<'c> ConfiguredTiers<'c> {
         let opened = Tiers::open(&options, Arc::new(|event| say(&event)), SystemTime::now())?;
         say_restored(&opened.restored, &self.raw.memory.directory);
         Ok(opened)
+    }
+
+    /// Takes over the memory tier of a process that runs beside this one. The disks stay with that one until it has ended.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_given(&self, given: GivenTier) -> Result<OpenedTiers, StoreError> {
+        let options = self.options(self.raw.memory.size, None);
+        let opened = Tiers::open_given(&options, given, Arc::new(|event| say(&event)), SystemTime::now())?;
+        say_restored(&opened.restored, &self.raw.memory.directory);
+        Ok(opened)
+    }
+
+    /// Opens the disks that the predecessor had, if it has given them up. Returns whether it had.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn add_disks(&self, tiers: &Tiers, purges: &Arc<Purges>) -> Result<bool, StoreError> {
+        let options = self.options(self.raw.memory.size, Some(purges));
+        if !Tiers::are_disks_free(&options) {
+            return Ok(false);
+        }
+        tiers.add_disks(&options, Arc::new(|event| say(&event)), SystemTime::now())?;
+        Ok(true)
     }
 
     /// Opens a small memory tier without a directory, for as long as a process that drains has the configured ones.

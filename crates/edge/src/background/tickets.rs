@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Tickets, limits};
 use penstock_fleet::Fleet;
+use penstock_sys::traffic::Secret;
 use penstock_tls::tickets::directory::{KeyFileListing, TicketDirectory};
 use penstock_tls::tickets::{KeyringStatus, TicketKeyring, TicketPolicy};
 
@@ -22,16 +23,18 @@ pub(crate) struct TicketRotation {
 }
 
 impl TicketRotation {
-    /// Reads the keys, then starts the thread. Faults of the directory have been reported with the configuration.
+    /// Reads the keys, then starts the thread. `random` are keys of the process before, if there was one. Faults of the directory
+    /// have been reported with the configuration.
     ///
     /// # Errors
     /// When the system has no randomness or no space for a thread.
     pub(crate) fn start(
         tickets: &Tickets,
+        random: Option<Secret>,
         fleet: Option<Arc<Fleet>>,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, StartError> {
-        let rotation = Rotation::new(tickets, fleet, Arc::clone(metrics));
+        let rotation = Rotation::new(tickets, random.as_ref(), fleet, Arc::clone(metrics));
         let mut rotation = rotation.map_err(StartError::Randomness)?;
         let ring = Arc::clone(&rotation.ring);
         let (settings, changes) = channel();
@@ -69,6 +72,7 @@ struct Rotation {
 impl Rotation {
     fn new(
         tickets: &Tickets,
+        random: Option<&Secret>,
         fleet: Option<Arc<Fleet>>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, penstock_tls::tickets::NoRandomness> {
@@ -80,6 +84,9 @@ impl Rotation {
         let shared = fleet.as_ref().filter(|_| tickets.shared).map(|fleet| fleet.ticket_files());
         let files = shared.as_ref().unwrap_or(&listing.files);
         let ring = Arc::new(TicketKeyring::new(tickets.policy, files, now, time)?);
+        if let Some(random) = random {
+            ring.adopt_random_keys(random, now);
+        }
         let status = ring.refresh(now)?;
         let mut rotation = Self {
             ring,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use penstock_config::{Listener, limits};
-use penstock_sys::socket::{ListenError, adopt, listen, probe_free};
+use penstock_sys::socket::{Binding, ListenError, adopt, listen, probe_free};
 use penstock_sys::udp;
 
 use crate::settings::StartError;
@@ -173,13 +173,14 @@ impl GivenSockets {
     pub(crate) fn open_udp(
         &self,
         address: SocketAddr,
+        binding: Binding,
         workers: usize,
         is_new: bool,
     ) -> Result<Vec<Vec<ListenSocket>>, StartError> {
         if self.at(address, Transport::Udp).is_empty() && is_new {
             udp::probe_free(address).map_err(StartError::Listen)?;
         }
-        let open = |address| udp::bind(address, limits::UDP_BUFFER_BYTES).map(ListenSocket::from);
+        let open = |address| udp::bind(address, binding, limits::UDP_BUFFER_BYTES).map(ListenSocket::from);
         let opened = self.open((address, Transport::Udp), workers, |_| Ok(()), open)?;
         if let Some(socket) = opened.of_workers.first().and_then(|sockets| sockets.first()) {
             let count = u16::try_from(workers).unwrap_or(u16::MAX);

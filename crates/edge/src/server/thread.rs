@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Change(Change),
     /// Goes on accepting, and ends each connection after its next response.
     LameDuck,
+    /// The same, without accepting: a successor has the listeners.
+    LeaveListeners,
     /// Ends once the last connection has, or at the deadline.
     Drain {
         deadline: Instant,
@@ -113,6 +115,10 @@ async fn run(
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),
             Some(Command::LameDuck) => worker.begin_lame_duck(),
+            Some(Command::LeaveListeners) => {
+                worker.begin_succession();
+                listeners.close_all().await;
+            }
             Some(Command::Drain { deadline }) => break deadline,
             Some(Command::Stop) | None => break Instant::now(),
         }
@@ -131,7 +137,9 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
     loop {
         match commands.recv().await {
             Some(Command::Stop) => return,
-            Some(Command::Change(_) | Command::LameDuck | Command::Drain { .. }) => {}
+            Some(
+                Command::Change(_) | Command::LameDuck | Command::LeaveListeners | Command::Drain { .. },
+            ) => {}
             None => std::future::pending().await,
         }
     }

@@ -1,36 +1,80 @@
-//! `penstock check`: prints the faults of a configuration.
+//! `penstock check`: prints the findings about a configuration.
+
+use std::io;
+use std::path::{Path, PathBuf};
 
 use penstock_config::{Cluster, ClusterSource, Config, Fault};
-use penstock_edge::check_space;
 
-use crate::advice;
+use crate::advice::Circumstances;
 use crate::arguments::CheckArgs;
 use crate::failure::Failure;
-use crate::{storage_advice, store_advice, terminal};
+use crate::finding::{self, Finding, Severity};
+use crate::findings;
+use crate::terminal;
+
+/// The name of a configuration from standard input in messages.
+const STDIN: &str = "<stdin>";
 
 pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
-    let config = Config::load(&arguments.config).map_err(Failure::Config)?;
-    let store = store_advice::examine(&config).into_iter().filter_map(|found| {
-        let instead = found.wanted?;
-        let what = format!("fleet: {}: {}", found.what, found.value);
-        Some(Fault { instead: format!("it should be {instead}"), ..config.fault_at(None, what) })
-    });
-    let store: Vec<Fault> = store.collect();
-    // A start says so itself.
-    let space = config.uses_cache().then(|| check_space(&config.cache)).flatten();
-    for warning in config
-        .warnings
-        .iter()
-        .chain(&config.verify_directories())
-        .chain(&space.map(|what| config.fault_at(None, what)))
-        .chain(&store)
-        .chain(&storage_advice::advise(&config))
-        .chain(&advice::advise(&config, &advice::Circumstances::read()))
-    {
-        terminal::complain(&format!("{warning} (warning)"));
+    let Source { shown, text, config } = read(arguments);
+    let (findings, summary) = match &config {
+        Ok(config) => {
+            let mut found = findings::examine(config, &Circumstances::read());
+            found.extend(findings::of_store(config));
+            (found, Some(summary(config)))
+        }
+        Err(faults) => (faults.iter().cloned().map(Finding::error).collect(), None),
+    };
+    let findings: Vec<Finding> = findings.into_iter().map(|found| shown_as(found, &shown)).collect();
+    if arguments.json {
+        let document = finding::document(&findings, (&shown.name, text.as_deref()), summary.as_deref());
+        terminal::say(&format!("{document:#}"));
+    } else if let Some(summary) = &summary {
+        findings.iter().for_each(|finding| terminal::complain(&finding.to_string()));
+        terminal::say_well(&format!("{}: fine: {summary}", shown.name.display()));
     }
-    terminal::say_well(&format!("{}: fine: {}", arguments.config.display(), summary(&config)));
-    Ok(())
+    let of = |severity: Severity| findings.iter().filter(move |one| one.severity == severity);
+    match (of(Severity::Error).count(), of(Severity::Warning).count()) {
+        (count @ 1.., _) if arguments.json => Err(Failure::Refused { count }),
+        (1.., _) => Err(Failure::Config(of(Severity::Error).map(|one| one.fault.clone()).collect())),
+        (0, count @ 1..) if arguments.strict => Err(Failure::Findings { count }),
+        _ => Ok(()),
+    }
+}
+
+/// A configuration and where it is from.
+struct Source {
+    shown: Shown,
+    /// The text of standard input; `None` for a file.
+    text: Option<String>,
+    config: Result<Config, Vec<Fault>>,
+}
+
+/// How the file given with `-c` is called.
+struct Shown {
+    /// The path at which it was read.
+    path: PathBuf,
+    /// Its name in messages.
+    name: PathBuf,
+}
+
+fn read(arguments: &CheckArgs) -> Source {
+    let path = &arguments.config;
+    if path != Path::new("-") {
+        let shown = Shown { path: path.clone(), name: path.clone() };
+        return Source { shown, text: None, config: Config::load(path) };
+    }
+    let path = arguments.base.join(STDIN);
+    let (text, config) = Config::read_from(io::stdin().lock(), &path);
+    Source { shown: Shown { path, name: PathBuf::from(STDIN) }, text: Some(text), config }
+}
+
+fn shown_as(finding: Finding, shown: &Shown) -> Finding {
+    if finding.fault.file != shown.path {
+        return finding;
+    }
+    let fault = Fault { file: shown.name.clone(), ..finding.fault };
+    Finding { fault, ..finding }
 }
 
 /// The nodes of a cluster.

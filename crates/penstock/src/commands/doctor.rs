@@ -1,6 +1,7 @@
 //! `penstock doctor`: examines the machine and says what to change.
 
 mod auto;
+mod certificates;
 mod examine;
 mod facts;
 mod finding;

@@ -4,19 +4,23 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
-use penstock_config::{Admin, Config, Fault, Fleet};
-use penstock_edge::{InheritedSockets, ListenSocket, Server, StartError};
+use penstock_config::{Admin, Config, Fault, Fleet, limits};
+use penstock_edge::{Inheritance, InheritedSockets, ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
 use penstock_sys::socket::given_listeners;
+use rustix::process::Pid;
+use tokio::sync::oneshot;
 
-use crate::advice::{Circumstances, advise};
+use crate::advice::Circumstances;
 use crate::arguments::ServeArgs;
-use crate::control::{Control, Service};
+use crate::control::{Control, HandOverOutcome, Service};
 use crate::failure::Failure;
 use crate::ports::wait_while_in_use;
-use crate::{descriptors, logging, privileges, self_signed, systemd, terminal};
+use crate::succession::{Accepted, Estate, Predecessor, Program, Successor, end_successor};
+use crate::{descriptors, findings, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
 mod calibration;
@@ -29,10 +33,13 @@ use admin::AdminListener;
 const DEFAULT_PORT: u16 = 8443;
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
+    let program = Program::of_this_process();
+    let predecessor = Predecessor::of_this_process();
+    let predecessor = predecessor.map_err(Failure::machine("speak with the process before"))?;
     let config = configuration(arguments)?;
     let given = given_listeners().map_err(Failure::machine("take the sockets of LISTEN_FDS"))?;
     let of_manager = given.into_iter().map(ListenSocket::from).collect();
-    let given = InheritedSockets { of_manager, ..InheritedSockets::default() };
+    let sockets = InheritedSockets { of_manager, ..InheritedSockets::default() };
     descriptors::raise();
     if arguments.from.config.is_some() {
         descriptors::compare_with(&config);
@@ -45,11 +52,19 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     privileges::give_up(&config)?;
     logging::detach().map_err(Failure::machine("start a thread"))?;
     let log_pipe = log_pipe::hold(&config)?;
-    if arguments.from.config.is_some() {
+    let estate = match &predecessor {
+        Some(predecessor) => {
+            predecessor.begin().map_err(Failure::machine("take over from the process before"))?
+        }
+        None => Estate { inheritance: Inheritance { sockets, ..Inheritance::default() }, admin: None },
+    };
+    if arguments.from.config.is_some() && estate.is_empty() {
         wait_while_in_use(addresses(&config));
     }
-    let admin_socket = config.admin.as_ref().map(|admin| admin::bind(admin, &config)).transpose()?;
-    let server = Server::start_on(&config, given).map_err(|error| start_failure(error, &config))?;
+    let Estate { inheritance, admin: admin_socket } = estate;
+    let open = |admin| admin::inherit(admin, admin_socket).map_or_else(|| admin::bind(admin, &config), Ok);
+    let admin_socket = config.admin.as_ref().map(open).transpose()?;
+    let server = Server::succeed(&config, inheritance).map_err(|error| start_failure(error, &config))?;
     drop(log_pipe);
     let server = Arc::new(server);
     let admin = match (admin_socket, &config.admin) {
@@ -57,17 +72,25 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
         _ => None,
     };
     log_start(arguments, &config, &server, admin.as_ref());
-    systemd::ready();
+    match predecessor {
+        // It tells the service manager which process is the main one.
+        Some(predecessor) => {
+            predecessor.succeed(&server).map_err(Failure::machine("start a thread"))?;
+        }
+        None => systemd::ready(),
+    }
     if config.listeners.iter().any(|listener| listener.tls) {
         calibration::start(Arc::clone(server.collector()));
     }
-    control.run(Running { server, admin, file: arguments.from.config.clone(), config });
+    let file = arguments.from.config.clone();
+    control.run(Running { server, admin, file, config, program, successor: SuccessorState::None });
     Ok(())
 }
 
 fn warn(config: &Config, circumstances: &Circumstances) {
-    let advice = advise(config, circumstances);
-    config.warnings.iter().chain(&advice).for_each(|warning| tracing::warn!("{warning}"));
+    for found in findings::at_start(config, circumstances) {
+        tracing::warn!("{}", found.fault);
+    }
 }
 
 fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
@@ -216,6 +239,17 @@ struct Running {
     /// The configuration file; `None` if there is none.
     file: Option<PathBuf>,
     config: Config,
+    /// How this process was started.
+    program: io::Result<Program>,
+    successor: SuccessorState,
+}
+
+/// The process that succeeds this one.
+enum SuccessorState {
+    None,
+    /// It starts; its process id.
+    Starts(Pid),
+    Accepts(Accepted),
 }
 
 impl Service for Running {
@@ -252,6 +286,47 @@ impl Service for Running {
                 tracing::info!("reopening the access log");
             }
             Err(failure) => failure.to_string().lines().for_each(|line| tracing::error!("{line}")),
+        }
+    }
+
+    fn may_hand_over(&self) -> bool {
+        !self.server.waits_for_tiers() && !self.server.has_predecessor()
+    }
+
+    fn begin_hand_over(&mut self) -> Option<oneshot::Receiver<HandOverOutcome>> {
+        match self.start_successor() {
+            Ok(outcome) => Some(outcome),
+            Err(error) => {
+                tracing::error!(
+                    "not handed over: cannot start the new process: {error}; this process goes on"
+                );
+                None
+            }
+        }
+    }
+
+    fn end_successor(&mut self) {
+        if let SuccessorState::Starts(id) = self.successor {
+            end_successor(id);
+        }
+    }
+
+    fn complete_hand_over(&mut self, successor: Accepted) -> Duration {
+        // Before the admin listener: who is told that a purge is done finds it in the successor.
+        self.admin = None;
+        self.server.complete_hand_over();
+        successor.leave();
+        self.successor = SuccessorState::Accepts(successor);
+        self.config.limits.lame_duck.max(Duration::from_secs(limits::SUCCEEDED_SECONDS))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.server.open_connections() == 0
+    }
+
+    fn tell_successor(&mut self) {
+        if let SuccessorState::Accepts(successor) = &self.successor {
+            successor.tell_busy(&self.server);
         }
     }
 
@@ -292,6 +367,20 @@ impl Service for Running {
 }
 
 impl Running {
+    fn start_successor(&mut self) -> io::Result<oneshot::Receiver<HandOverOutcome>> {
+        let program =
+            self.program.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        let admin = self.admin.as_ref().map(AdminListener::socket).transpose()?;
+        let successor = Successor::start(program)?;
+        tracing::info!("handing over to process {}, {}", successor.id(), program.path.display());
+        self.successor = SuccessorState::Starts(successor.id());
+        let (sender, outcome) = oneshot::channel();
+        let server = Arc::clone(&self.server);
+        let thread = thread::Builder::new().name("hand-over".to_owned());
+        thread.spawn(move || drop(sender.send(successor.hand_over(&server, admin))))?;
+        Ok(outcome)
+    }
+
     fn apply(&mut self, file: &Path) -> Result<(), Failure> {
         let config =
             Config::load(file).map_err(Failure::Config).inspect_err(|_| self.server.reload_failed())?;

@@ -28,10 +28,10 @@ fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
     for (address, local) in
         [(loopback(), None), ("0.0.0.0:0".parse().unwrap(), Some(IpAddr::from([127, 0, 0, 2])))]
     {
-        let server = bind(address, 1 << 20).unwrap();
+        let server = bind(address, Binding::Present, 1 << 20).unwrap();
         let mut to = server.local_addr().unwrap();
         to.set_ip(local.unwrap_or_else(|| to.ip()));
-        let client = bind(loopback(), 1 << 20).unwrap();
+        let client = bind(loopback(), Binding::Present, 1 << 20).unwrap();
         let bytes: Vec<u8> = (0..20_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         send_train(&client, &bytes, 1200, to, None).unwrap();
         let mut inlet = Inlet::default();
@@ -53,14 +53,14 @@ fn a_train_arrives_as_the_datagrams_that_it_was_made_of() {
 
 #[test]
 fn an_empty_socket_would_block() {
-    let socket = bind(loopback(), 1 << 16).unwrap();
+    let socket = bind(loopback(), Binding::Present, 1 << 16).unwrap();
     let error = Inlet::default().receive(&socket, |_| panic!("nothing was sent")).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 }
 
 #[test]
 fn ipv6_addresses_survive_their_raw_form() {
-    let socket = bind("[::1]:0".parse().unwrap(), 1 << 16).unwrap();
+    let socket = bind("[::1]:0".parse().unwrap(), Binding::Present, 1 << 16).unwrap();
     let to = socket.local_addr().unwrap();
     send_train(&socket, b"x", 10, to, None).unwrap();
     assert_eq!(all(&mut Inlet::default(), &socket, 1), [(to, None, b"x".to_vec())]);
@@ -68,11 +68,15 @@ fn ipv6_addresses_survive_their_raw_form() {
 
 #[test]
 fn the_connection_id_chooses_the_socket() {
-    let first = bind(loopback(), 1 << 16).unwrap();
+    let first = bind(loopback(), Binding::Present, 1 << 16).unwrap();
     let address = first.local_addr().unwrap();
-    let sockets = [first, bind(address, 1 << 16).unwrap(), bind(address, 1 << 16).unwrap()];
+    let sockets = [
+        first,
+        bind(address, Binding::Present, 1 << 16).unwrap(),
+        bind(address, Binding::Present, 1 << 16).unwrap(),
+    ];
     steer_by_connection_id(&sockets[0], 3).unwrap();
-    let client = bind(loopback(), 1 << 16).unwrap();
+    let client = bind(loopback(), Binding::Present, 1 << 16).unwrap();
     for id in [0_u16, 1, 2, 3, 255, 256, 0x1234, 0xffff] {
         let [high, low] = id.to_be_bytes();
         let owner = &sockets[usize::from(id) % 3];

@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime};
 use arc_swap::ArcSwap;
 use penstock_sys::lock::Unpoisoned;
 use penstock_sys::ssl::{FoundKey, TICKET_NAME_BYTES, TicketKey, TicketKeys};
+use penstock_sys::traffic::Secret;
 
 use super::directory::KeyFile;
 use super::policy::TicketPolicy;
@@ -77,6 +78,18 @@ impl TicketKeyring {
     /// Forgets what files held: those of another directory follow, or none.
     pub fn forget_files(&self) {
         self.state().shared = SharedKeys::default();
+    }
+
+    /// The random keys, for a process that succeeds this one.
+    pub fn random_keys(&self, now: Instant) -> Secret {
+        self.state().random.export(now)
+    }
+
+    /// Takes over the random keys of the process that this one succeeds. They hold from the next [`Self::refresh`] on.
+    pub fn adopt_random_keys(&self, exported: &Secret, now: Instant) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.random.adopt(exported, &state.policy, now);
     }
 
     /// Replaces the keys with those of `files`, newest first.
@@ -155,8 +168,6 @@ mod tests {
     use std::ffi::OsString;
     use std::time::Duration;
 
-    use penstock_sys::traffic::Secret;
-
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -201,6 +212,24 @@ mod tests {
 
         ring.refresh(start + 2 * HOUR).unwrap();
         assert_eq!(is_old(&ring, &first), None);
+    }
+
+    #[test]
+    fn a_successor_opens_and_seals_with_the_random_keys_of_the_process_before() {
+        let start = Instant::now();
+        let before = ring(2, &[], start);
+        let first = *before.sealing().name();
+        before.refresh(start + HOUR).unwrap();
+        let second = *before.sealing().name();
+        let after = ring(2, &[], start + HOUR);
+        after.adopt_random_keys(&before.random_keys(start + HOUR + HOUR / 2), start + HOUR + HOUR / 2);
+        assert!(after.refresh(start + HOUR + HOUR / 2).unwrap().has_changed);
+        assert_eq!((is_old(&after, &second), is_old(&after, &first)), (Some(false), Some(true)));
+        // They are as old as they were.
+        after.refresh(start + 2 * HOUR).unwrap();
+        assert_eq!((is_old(&after, &second), is_old(&after, &first)), (Some(true), None));
+        after.adopt_random_keys(&Secret::new(vec![1; 87]), start + 2 * HOUR);
+        assert_eq!(is_old(&after, &second), Some(true), "what is no key changes nothing");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use penstock_sys::file::OpenFile;
 use penstock_sys::lock::Unpoisoned;
 use rustix::fs::{FlockOperation, flock};
 
-use super::MemoryTier;
+use super::{MemoryTier, Owner};
 use crate::memory::files::SLICES_NAME;
 use crate::memory::holder::ExpectedBytes;
 use crate::memory::limits::TierLimits;
@@ -59,13 +59,16 @@ impl MemoryTier {
         }
         // A failed attempt left an epoch without a file. In epoch 0 no slice is trusted.
         let next = if current.is_none() { epoch } else { epoch.checked_add(1).unwrap_or(0) };
-        let is_usable =
-            next > 0 && self.another_file().is_ok_and(|file| self.files[usize::from(next)].set(file).is_ok());
+        // A tier that a successor has is not replaced by this process.
+        let is_usable = next > 0
+            && *self.owner() == Owner::This
+            && self.another_file().is_ok_and(|file| self.files[usize::from(next)].set(file).is_ok());
         self.in_service.store(is_usable, Ordering::Relaxed);
         self.epoch.store(next, Ordering::SeqCst);
         // Last: who sees the count sees no slice of the old file.
         self.counts.reopened.fetch_add(u64::from(was_in_service), Ordering::SeqCst);
-        if let Some(old) = current.and_then(SliceFile::emptied_on_drop) {
+        let old = if is_usable { current.and_then(SliceFile::emptied_on_drop) } else { None };
+        if let Some(old) = old {
             // On another thread: giving back gigabytes takes a while.
             self.drop_later(Box::new(old));
         }

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{MemoryTier, available_bytes};
+use super::{MemoryTier, Owner, available_bytes};
 use crate::memory::demand::Demand;
 use crate::memory::limits::PAGE_BYTES;
+use crate::memory::predecessor::Predecessor;
 use crate::memory::slots::{Entry, Slots};
 
 /// Slices evicted for one that needs space, before that is refused, beside one for each page that it needs.
@@ -31,8 +32,12 @@ impl MemoryTier {
     }
 
     fn take_free(&self, bytes: u64, class: usize) -> Option<u32> {
+        let owner = self.owner();
         let mut slots = self.slots();
-        if !self.is_in_service() || self.bytes.load(Ordering::Relaxed) + bytes > self.bytes_max() {
+        if *owner != Owner::This
+            || !self.is_in_service()
+            || self.bytes.load(Ordering::Relaxed) + bytes > self.bytes_max()
+        {
             return None;
         }
         let number = slots.take(class)?;
@@ -56,12 +61,19 @@ impl MemoryTier {
 
     /// Evicts the next slice. False if there is none, or if readers hold too many evicted ones.
     fn evict(&self) -> bool {
+        let owner = self.owner();
         let mut slots = self.slots();
-        if self.is_evicted_over(&slots, EVICTED_SHARE) {
+        // A predecessor that still finds slices keeps what is evicted.
+        if *owner != Owner::This
+            || matches!(slots.predecessor, Predecessor::Serving(_))
+            || self.is_evicted_over(&slots, EVICTED_SHARE)
+        {
             return false;
         }
         let victim = slots.evict(&self.uses, self.copy_pages_max());
+        // Neither is held: dropping the slot takes both.
         drop(slots);
+        drop(owner);
         let Some((Entry { holder, slice, .. }, remembered)) = victim else { return false };
         self.counts.evictions.fetch_add(1, Ordering::Relaxed);
         // Without the lock: dropping the slot ends in `release`, which takes it.
@@ -116,8 +128,9 @@ impl MemoryTier {
     fn give_back(&self, number: u32) -> bool {
         // Sockets may still hold some of the pages; those live on without the file.
         let range = self.layout.range(number..number + 1);
+        let is_held = self.slots().predecessor.holds(number);
         // Without a file there are no pages.
-        let is_punched = self.current_file().is_none_or(|file| file.punch(&range).is_ok());
+        let is_punched = !is_held && self.current_file().is_none_or(|file| file.punch(&range).is_ok());
         let mut slots = self.slots();
         if is_punched {
             let pages = slots.set_pages(number, 0);

@@ -14,7 +14,12 @@ pub(super) fn upgrades(raw: &raw::Origin, reader: &mut Reader<'_>) -> Option<Upg
         ..=Duration::from_secs(limits::UPGRADE_IDLE_SECONDS_MAX);
     let idle_default = Duration::from_secs(limits::UPGRADE_IDLE_SECONDS);
     let idle = reader.time("upgrade_idle", raw.upgrade_idle.as_ref(), &idle_range, idle_default);
-    let list = raw.upgrades.as_ref().filter(|list| !list.value.is_empty())?;
+    let list = raw.upgrades.as_ref().filter(|list| !list.value.is_empty());
+    if let (None, Some(text)) = (list, &raw.upgrade_idle) {
+        let what = "upgrade_idle: there are no upgrades, whose end it would set";
+        reader.fault(position(text), what, "add upgrades: [websocket], or remove it");
+    }
+    let list = list?;
     if raw.s3.is_some() {
         reader.fault(position(list), "upgrades: a bucket has none", "remove it");
         return None;

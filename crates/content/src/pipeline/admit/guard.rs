@@ -24,11 +24,21 @@ pub(in crate::pipeline) async fn guard(
         access.certificate(client.certificate).map_err(Refusal::Access)?;
         access.referer(single(client, "referer")).map_err(Refusal::Access)?;
     }
-    if let Some(limits) = &site.limits {
-        *permit = limits.admit(client.address.ip(), context.now()).map_err(Refusal::Limit)?;
+    let address = client.address.ip();
+    let by_subject = site.limits.as_ref().filter(|limits| limits.is_by_subject());
+    match (by_subject, &site.limits) {
+        (None, Some(limits)) => {
+            *permit = limits.admit(address, None, context.now()).map_err(Refusal::Limit)?;
+        }
+        // An address that has shown too many wrong tokens.
+        (Some(limits), _) => limits.look(address, context.now()).map_err(Refusal::Limit)?,
+        (None, None) => {}
     }
     // A CORS preflight carries no password and no token.
     let Some(access) = site.access.as_ref().filter(|_| client.head.method() != Method::Options) else {
+        if let Some(limits) = by_subject {
+            *permit = limits.admit(address, None, context.now()).map_err(Refusal::Limit)?;
+        }
         return Ok(());
     };
     if let Some(passwords) = &access.passwords {
@@ -40,7 +50,12 @@ pub(in crate::pipeline) async fn guard(
     if let Some(tokens) = &access.tokens {
         let authorization = single(client, "authorization");
         let now = (context.now(), context.clock.wall());
-        tokens.admit(client.head, authorization, &context.io, now).map_err(Refusal::Access)?;
+        let admitted = tokens.admit(client.head, authorization, &context.io, now);
+        if let Some(limits) = by_subject {
+            let subject = admitted.as_ref().ok().and_then(Option::as_deref);
+            *permit = limits.admit(address, subject, context.now()).map_err(Refusal::Limit)?;
+        }
+        admitted.map_err(Refusal::Access)?;
     }
     Ok(())
 }

@@ -44,14 +44,15 @@ impl Tokens {
         }
     }
 
-    /// Whether a request shows a token that is right: in the field Authorization (RFC 6750 §2.1), or in the cookie.
+    /// Whether a request shows a token that is right: in the field Authorization (RFC 6750 §2.1), or in the cookie. Returns the
+    /// subject of the token, if it has one.
     pub(crate) fn admit(
         &self,
         request: &Request<'_>,
         authorization: Option<&[u8]>,
         io: &IoThreads,
         (now, wall): (Instant, SystemTime),
-    ) -> Result<(), AccessRefusal> {
+    ) -> Result<Option<String>, AccessRefusal> {
         let bearer = authorization.and_then(bearer);
         let cookies = self.cookie.iter().flat_map(|name| cookies_of(request, name));
         let mut shown = bearer.into_iter().chain(cookies).take(limits::TOKENS_PER_REQUEST).peekable();
@@ -59,16 +60,21 @@ impl Tokens {
             return Err(AccessRefusal::TokenMissing);
         }
         let keys = self.keys.contents(io, now);
-        let is_right = |token| self.is_right(token, &keys, wall).is_some();
-        if shown.any(is_right) { Ok(()) } else { Err(AccessRefusal::TokenInvalid) }
+        let mut claims = shown.find_map(|token| self.claims_of(token, &keys, wall));
+        let Some(claims) = &mut claims else { return Err(AccessRefusal::TokenInvalid) };
+        Ok(match claims.remove("sub") {
+            Some(Value::String(subject)) => Some(subject),
+            _ => None,
+        })
     }
 
     /// Nothing, if the token is wrong in any way.
-    fn is_right(&self, token: &str, keys: &TokenKeys, wall: SystemTime) -> Option<()> {
+    fn claims_of(&self, token: &str, keys: &TokenKeys, wall: SystemTime) -> Option<Map<String, Value>> {
         let token = Token::parse(token)?;
         self.claims.hold(&token.claims, wall).then_some(())?;
         let mut candidates = keys.candidates(token.algorithm, token.id.as_deref());
-        candidates.by_ref().take(limits::TOKEN_KEYS_TRIED).find(|key| self.verify(key, &token)).map(drop)
+        candidates.by_ref().take(limits::TOKEN_KEYS_TRIED).find(|key| self.verify(key, &token))?;
+        Some(token.claims)
     }
 
     fn verify(&self, key: &TokenKey, token: &Token<'_>) -> bool {

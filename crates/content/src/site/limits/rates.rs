@@ -41,11 +41,42 @@ impl Rates {
     /// # Errors
     /// The time after which one would be admitted.
     pub(crate) fn admit(&self, client: (u64, u128), rate: RequestRate, now: Instant) -> Result<(), Duration> {
+        self.with(client, now, |entry, now| {
+            *entry = next(*entry, rate, now)?;
+            Ok(())
+        })
+    }
+
+    /// Whether a request of a client would be admitted.
+    ///
+    /// # Errors
+    /// As [`Self::admit`].
+    pub(crate) fn look(&self, client: (u64, u128), rate: RequestRate, now: Instant) -> Result<(), Duration> {
+        self.with(client, now, |entry, now| next(*entry, rate, now).map(drop))
+    }
+
+    /// Counts what takes a client so long. Returns how long it has to wait until it may go on; a pause makes up for `made_up` of it
+    /// at most.
+    pub(crate) fn spend(
+        &self,
+        client: (u64, u128),
+        time: Duration,
+        made_up: Duration,
+        now: Instant,
+    ) -> Duration {
+        let (time, made_up) = (nanoseconds(time), nanoseconds(made_up));
+        self.with(client, now, |entry, now| {
+            // Times are shifted by what may be made up for, so that the first one is not before the beginning.
+            *entry = (*entry).max(now).saturating_add(time);
+            Duration::from_nanos(entry.saturating_sub(now).saturating_sub(made_up))
+        })
+    }
+
+    /// Changes the time of a client, given in nanoseconds with that of now.
+    fn with<T>(&self, client: (u64, u128), now: Instant, change: impl FnOnce(&mut u64, u64) -> T) -> T {
         let began = *self.began.get_or_init(|| now);
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now = nanoseconds(now.saturating_duration_since(began));
-        let (interval, hash) = (nanoseconds(rate.interval), self.key.hash_one(client));
-        let ahead = interval.saturating_mul(u64::from(rate.burst));
+        let hash = self.key.hash_one(client);
         let sets = self.sets.get_or_init(|| (0..limits::RATE_SETS).map(|_| Mutex::default()).collect());
         let place = usize::try_from(hash >> 32).unwrap_or(0) % sets.len();
         let mut set = sets[place].lock().unpoisoned();
@@ -58,15 +89,26 @@ impl Rates {
                 &mut set[first]
             }
         };
-        let free_at = entry.free_at.max(now).saturating_add(interval);
-        match free_at.checked_sub(now.saturating_add(ahead)) {
-            None | Some(0) => {
-                entry.free_at = free_at;
-                Ok(())
-            }
-            Some(wait) => Err(Duration::from_nanos(wait)),
-        }
+        change(&mut entry.free_at, now)
     }
+}
+
+/// The time of a client behind one more request, in nanoseconds as `now`.
+///
+/// # Errors
+/// The time after which a request would be admitted.
+fn next(free_at: u64, rate: RequestRate, now: u64) -> Result<u64, Duration> {
+    let interval = nanoseconds(rate.interval);
+    let ahead = interval.saturating_mul(u64::from(rate.burst));
+    let free_at = free_at.max(now).saturating_add(interval);
+    match free_at.checked_sub(now.saturating_add(ahead)) {
+        None | Some(0) => Ok(free_at),
+        Some(wait) => Err(Duration::from_nanos(wait)),
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -86,6 +128,18 @@ mod tests {
         let all = (0..1000).filter(|tenth| admit(100 + tenth * 10).is_ok()).count();
         assert_eq!(all, 99);
         assert_eq!((0..9).filter(|_| admit(60_000).is_ok()).count(), 5, "a pause gives a burst and no more");
+    }
+
+    #[test]
+    fn what_is_spent_is_waited_for_behind_a_second() {
+        let (rates, start) = (Rates::default(), Instant::now());
+        let ms = Duration::from_millis;
+        let spend = |after, time| rates.spend((1, 1), ms(time), ms(1000), start + ms(after)).as_millis();
+        assert_eq!([spend(0, 600), spend(0, 400), spend(0, 250)], [0, 0, 250]);
+        assert_eq!(spend(250, 250), 250);
+        assert_eq!(rates.spend((1, 2), ms(100), ms(1000), start), ms(0), "another client");
+        assert_eq!([spend(60_000, 1000), spend(60_000, 1)], [0, 1], "a pause makes up for no more");
+        assert_eq!(spend(60_000, 0), 1, "to look costs nothing");
     }
 
     #[test]

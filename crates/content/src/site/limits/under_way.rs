@@ -5,13 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use penstock_sys::lock::Unpoisoned;
 
+use super::bandwidth::{Bandwidth, Share};
+use super::rates::Rates;
+
 /// Counts by client. Workers share it: a lock is held for one look at the table.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(Mutex<HashMap<u128, u64>>);
 
 /// Responses that are counted as under way until this is dropped.
 #[derive(Debug, Default)]
-pub struct Permit(Vec<Entry>);
+pub struct Permit {
+    entries: Vec<Entry>,
+    /// Boxed: few sites have one.
+    bandwidth: Option<Box<Bandwidth>>,
+}
 
 /// One that is counted.
 #[derive(Debug)]
@@ -23,11 +30,20 @@ pub(super) struct Entry {
 impl Permit {
     /// Whether nothing is counted.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
+    }
+
+    /// Takes the bandwidth that the body of the response shares.
+    pub(crate) fn take_bandwidth(&mut self) -> Option<Box<Bandwidth>> {
+        self.bandwidth.take()
     }
 
     pub(super) fn push(&mut self, entry: Entry) {
-        self.0.push(entry);
+        self.entries.push(entry);
+    }
+
+    pub(super) fn share(&mut self, rates: &Arc<Rates>, share: Share) {
+        self.bandwidth.get_or_insert_with(|| Box::new(Bandwidth::new(rates))).push(share);
     }
 }
 

@@ -148,7 +148,7 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     let content = Rc::clone(&worker.content);
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);
-    let (listener, is_leaving) = (shared.facts.rules.as_deref(), worker.is_leaving());
+    let (listener, is_leaving) = (shared.facts.rules.as_deref(), worker.is_unhealthy());
     let orders = settings.orders.as_ref();
     let audience = Audience::Clients(Clients { sites: &settings.sites, listener, orders, is_leaving });
     let handled = handle(&content, audience, client, &mut body).await;

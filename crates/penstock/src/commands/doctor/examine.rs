@@ -1,5 +1,6 @@
 //! Turns facts into findings without side effects, so that tests can examine any machine.
 
+mod certificates;
 mod ciphers;
 mod configuration;
 mod files;
@@ -16,6 +17,7 @@ use super::finding::Finding;
 
 /// All findings, section by section.
 pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
+    let now = SystemTime::now();
     let sections = [
         kernel_tls::examine(facts),
         ciphers::examine(facts),
@@ -24,7 +26,8 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         files::examine(facts),
         fleet::examine(facts),
         configuration::examine(facts),
-        remote_keys::examine(facts, SystemTime::now()),
+        certificates::examine(facts, now),
+        remote_keys::examine(facts, now),
     ];
     sections.into_iter().flatten().collect()
 }

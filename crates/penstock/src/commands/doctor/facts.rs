@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use penstock_config::{Config, Fault, limits};
+use penstock_config::{Config, limits};
 use penstock_edge::{RemoteKeyCheck, check_remote_keys};
 use penstock_egress::measure::{CIPHERS, Costs, MeasureLimits, measure};
 use penstock_egress::{KernelPlan, SealerChoice, Traffic, Wish};
@@ -13,8 +13,11 @@ use penstock_sys::machine::{Machine, has_aes_hardware};
 use penstock_sys::traffic::ProtocolVersion;
 use rustix::process::geteuid;
 
+use super::certificates::{self, CertificateFact};
 use super::logind;
-use crate::advice::{Circumstances, advise};
+use crate::advice::Circumstances;
+use crate::finding::Finding;
+use crate::findings;
 use crate::store_advice::{self, StoreFinding};
 
 /// All facts.
@@ -38,10 +41,11 @@ pub(crate) struct Facts {
 /// Faults and warnings of a configuration, its keys that are elsewhere, and its store; all empty without one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
-    pub(crate) faults: Vec<Fault>,
-    pub(crate) warnings: Vec<Fault>,
+    pub(crate) findings: Vec<Finding>,
     /// The store of its fleet.
     pub(crate) store: Vec<StoreFinding>,
+    /// Its certificates, and those that it shows to other servers.
+    pub(crate) certificates: Vec<CertificateFact>,
     /// What keyservers and tokens have signed; empty if they were not asked.
     pub(crate) remote_keys: Vec<RemoteKeyCheck>,
 }
@@ -51,16 +55,18 @@ impl Configuration {
     pub(crate) fn of(file: Option<&Path>, asking: bool) -> Self {
         match file.map(Config::load) {
             None => Self::default(),
-            Some(Err(faults)) => Self { faults, ..Self::default() },
+            Some(Err(faults)) => {
+                let findings = faults.into_iter().map(Finding::error).collect();
+                Self { findings, ..Self::default() }
+            }
             Some(Ok(config)) => {
                 let store = store_advice::examine(&config);
-                let advice = advise(&config, &Circumstances::read());
-                let unusable = config.verify_directories();
+                let findings = findings::examine(&config, &Circumstances::read());
                 let remote_keys = if asking { check_remote_keys(&config.tls) } else { Ok(Vec::new()) };
                 // Only a machine without space for threads fails here, which other findings show.
                 let remote_keys = remote_keys.unwrap_or_default();
-                let warnings = [config.warnings, unusable, advice].concat();
-                Self { faults: Vec::new(), warnings, remote_keys, store }
+                let certificates = certificates::of(&config);
+                Self { findings, remote_keys, store, certificates }
             }
         }
     }

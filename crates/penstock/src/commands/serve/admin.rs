@@ -1,6 +1,7 @@
 //! The admin listener: connects the console with the server.
 
 use std::fmt;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
@@ -17,8 +18,21 @@ use crate::failure::Failure;
 /// Serves until it is dropped.
 #[derive(Debug)]
 pub(super) struct AdminListener {
+    /// For a successor.
+    socket: io::Result<TcpListener>,
     backend: Arc<ServerBackend>,
     console: Console,
+}
+
+/// The socket of the process before, if it has the address of the admin listener.
+pub(super) fn inherit(admin: &Admin, socket: Option<TcpListener>) -> Option<TcpListener> {
+    let socket = socket?;
+    let address = socket.local_addr().ok()?;
+    let is_same = match admin.address.port() {
+        0 => address.ip() == admin.address.ip(),
+        _ => address == admin.address,
+    };
+    is_same.then_some(socket)
 }
 
 /// Opens the socket of the admin listener.
@@ -39,9 +53,21 @@ impl AdminListener {
             draining: AtomicBool::new(false),
             hosts: RwLock::new(admin.hosts.clone()),
         });
+        let for_successor = socket.try_clone();
         let console = Console::start(socket, Arc::clone(&backend) as Arc<dyn Backend>, console_limits());
         let console = console.map_err(Failure::machine("start the admin listener"))?;
-        Ok(Self { backend, console })
+        Ok(Self { socket: for_successor, backend, console })
+    }
+
+    /// Its socket, for a successor.
+    ///
+    /// # Errors
+    /// When the system has no further descriptor.
+    pub(super) fn socket(&self) -> io::Result<TcpListener> {
+        match &self.socket {
+            Ok(socket) => socket.try_clone(),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        }
     }
 
     /// Where it listens, with the port that the system chose.

@@ -209,8 +209,8 @@ fn a_host_that_a_reload_adds_gets_a_certificate() {
 fn a_certificate_is_renewed_before_it_ends() {
     let ports = Ports::reserve();
     let Some(pebble) = ports.pebble() else { return };
-    let pebble = pebble.start();
-    let server = ports.setup(&pebble.section("storage: acme, profile: brief")).start();
+    let pebble = pebble.with_life(15).start();
+    let server = ports.setup(&pebble.section("storage: acme, profile: tests")).start();
     server.tolerate_warning("is not valid now");
     let first = wait_for_certificate(&server, "a.example", "");
     let second = wait_for_certificate(&server, "a.example", &first);

@@ -21,6 +21,7 @@ pub(super) struct Pebble {
     tls: u16,
     variables: Vec<(&'static str, &'static str)>,
     external_account: Option<(&'static str, &'static str)>,
+    life_seconds: u32,
     process: Option<Process>,
 }
 
@@ -49,13 +50,30 @@ impl Pebble {
         let names = serve_names(directory.path().join("records"));
         let (address, management) = (ReservedAddress::reserve(), ReservedAddress::reserve());
         let variables = vec![("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "5")];
-        let (external_account, process) = (None, None);
-        Some(Self { directory, address, management, names, http, tls, variables, external_account, process })
+        let (external_account, process, life_seconds) = (None, None, 90 * 24 * 3600);
+        Some(Self {
+            directory,
+            address,
+            management,
+            names,
+            http,
+            tls,
+            variables,
+            external_account,
+            life_seconds,
+            process,
+        })
     }
 
     /// Rejects more nonces than usual, in percent.
     pub(super) fn rejecting_nonces(mut self, percent: &'static str) -> Self {
         self.variables.push(("PEBBLE_WFE_NONCEREJECT", percent));
+        self
+    }
+
+    /// Makes certificates that end after so many seconds.
+    pub(super) fn with_life(mut self, seconds: u32) -> Self {
+        self.life_seconds = seconds;
         self
     }
 
@@ -90,10 +108,8 @@ impl Pebble {
             "domainBlocklist": ["blocked.example"],
             "retryAfter": {"authz": 1, "order": 1},
             "keyAlgorithm": "ecdsa",
-            "profiles": {
-                "default": {"description": "usual", "validityPeriod": 7_776_000},
-                "brief": {"description": "for some seconds", "validityPeriod": 15},
-            },
+            // Of several, Pebble chooses one at random for an order without a profile.
+            "profiles": {"tests": {"description": "the only one", "validityPeriod": self.life_seconds}},
         }});
         fs::write(at("pebble.json"), config.to_string()).unwrap();
         let mut command = Command::new(program().unwrap());

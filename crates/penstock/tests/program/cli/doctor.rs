@@ -140,3 +140,29 @@ mod broken_detection {
         assert_eq!(server.exit_code(), Some(0));
     }
 }
+
+#[test]
+fn a_configuration_is_examined_with_the_machine_and_its_certificates_are_named() {
+    let files = super::program::Files::new();
+    let text = "workers: 1\nlisteners: [{address: 127.0.0.1:443, tls: true}]\n\
+                sites: [{hosts: [other.example.com], origin: {directory: video}}]\n\
+                tls: {certificates: [{chain: ec.crt, key: ec.key}]}\n";
+    let file = files.write("edge.yaml", text);
+    let report = document(&run(&["doctor", "--quick", "--json", "-c", &file]));
+    let findings = report["findings"].as_array().unwrap();
+    let of = |name: &str| findings.iter().filter(|one| one["name"] == name).collect::<Vec<_>>();
+    let [certificate] = of("certificate").try_into().unwrap();
+    assert!(
+        certificate["value"].as_str().unwrap().starts_with("video.example.com: ecdsa, ends in "),
+        "{certificate}"
+    );
+    assert_eq!((&certificate["verdict"], &certificate["section"]), (&"ok".into(), &"configuration".into()));
+    let about = of("configuration");
+    assert!(
+        about.iter().any(
+            |one| one["what"] == "line 3" && one["value"].as_str().unwrap().contains("other.example.com")
+        ),
+        "{about:?}"
+    );
+    assert!(!of("net.core.somaxconn").is_empty(), "the machine is there too");
+}

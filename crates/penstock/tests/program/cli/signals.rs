@@ -201,6 +201,35 @@ fn systemd_is_told_of_start_reload_and_stop() {
     assert_eq!(server.exit_code(), Some(0));
 }
 
+#[test]
+fn a_watchdog_of_systemd_gets_reports_again_and_again_also_from_a_process_that_it_has_not_started() {
+    let files = Files::new();
+    let socket = files.at("notify");
+    let notified = UnixDatagram::bind(&socket).unwrap();
+    notified.set_read_timeout(Some(DEADLINE)).unwrap();
+    let next = || {
+        let mut message = [0; 512];
+        let length = notified.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let file = files.write("edge.yaml", &plain(free_port(), ""));
+    let mut command = program();
+    command.args(["serve", "-c", &file]);
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000").env("WATCHDOG_PID", "1");
+    let server = Running::start(&mut command);
+    assert_eq!(next(), "READY=1\n");
+    for _ in 0..3 {
+        assert_eq!(next(), "WATCHDOG=1\n");
+    }
+    server.signal(Signal::HUP);
+    until("the reload", || next().starts_with("RELOADING=1").then_some(()));
+    until("its end", || (next() == "READY=1\n").then_some(()));
+    assert_eq!(next(), "WATCHDOG=1\n");
+    server.signal(Signal::TERM);
+    until("the stop", || next().starts_with("STOPPING=1").then_some(()));
+    assert_eq!(server.exit_code(), Some(0));
+}
+
 /// A pipe of one page whose reader has stopped, as of a log shipper that hangs.
 #[test]
 fn a_stderr_that_is_not_read_keeps_nothing_from_being_answered_or_from_ending() {

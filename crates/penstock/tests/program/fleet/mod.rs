@@ -4,6 +4,7 @@ mod census;
 mod commands;
 mod damage;
 mod early;
+mod hour;
 mod interop;
 mod lies;
 mod logins;

@@ -1,6 +1,8 @@
-//! Clients that come back from another address.
+//! Clients that come back from another address, and a server whose address comes later.
 
-use super::{fetch, has_client, setup};
+use penstock_testkit::{Networks, Setup, Tool};
+
+use super::{content, fetch, has_client, setup};
 
 #[test]
 fn a_client_that_comes_back_from_another_port_keeps_its_connection() {
@@ -14,4 +16,39 @@ fn a_client_that_comes_back_from_another_port_keeps_its_connection() {
     file.assert_range(0..file.len, &exchange.responses[1].content);
     server.counted("penstock_http_connections_total", &["version=\"h3\""], 1.0);
     server.counted("penstock_quic_migrations_total", &[], 1.0);
+}
+
+/// As with keepalived: the machine gets the virtual address when another one fails.
+#[test]
+fn an_address_that_no_interface_has_yet_is_served_once_it_is_there() {
+    if !has_client() {
+        return;
+    }
+    let Some(networks) = Networks::of(1) else {
+        println!("NOT TESTED: network namespaces need root");
+        return;
+    };
+    networks.at(0, || {
+        let virtual_address = "address: \"192.0.2.1:8443\", tls: true, protocols: [h1, h3], freebind: true";
+        let newer = "address: \"[2001:db8::1]:8080\", freebind: true";
+        let setup = Setup::new().listeners(&[virtual_address, newer]);
+        let server = setup.start();
+        let file = server.file("clip.mp4", 200_000);
+        for (address, option) in [("192.0.2.1/32", "-4"), ("2001:db8::1/128", "-6")] {
+            Tool::new("ip").args([option, "address", "add", address, "dev", "lo"]).run().ok();
+        }
+        let curl = |name: &str, url: &str| {
+            let curl = Tool::new("curl").args(["--silent", "--fail", "--cacert"]);
+            let curl = curl.arg(server.certificates().authority()).args(["--resolve", name, url]);
+            curl.run().ok().stdout
+        };
+        let tls = curl("localhost:8443:192.0.2.1", "https://localhost:8443/clip.mp4");
+        file.assert_range(0..file.len, &tls);
+        let plain = curl("localhost:8080:2001:db8::1", "http://localhost:8080/clip.mp4");
+        file.assert_range(0..file.len, &plain);
+        file.assert_range(0..file.len, &content(&server, "/clip.mp4"));
+        server.reload(&setup);
+        file.assert_range(0..file.len, &content(&server, "/clip.mp4"));
+        drop(server);
+    });
 }

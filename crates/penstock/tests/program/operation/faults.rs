@@ -88,7 +88,11 @@ fn a_port_that_cannot_be_had_is_said_with_its_line_and_nothing_is_left_running()
     for (address, wanted, part) in [
         (taken.to_string(), 2, "another program has this port"),
         // It may come with the network.
-        ("192.0.2.1:443".to_owned(), 1, "no interface of this machine"),
+        (
+            "192.0.2.1:443".to_owned(),
+            1,
+            "no interface of this machine has this address: add it, or write freebind: true",
+        ),
     ] {
         let text = format!(
             "listeners:\n- address: 127.0.0.1:0\n- address: {address}\nsites: [{{origin: {{directory: root}}}}]\n"

@@ -4,6 +4,7 @@
 
 mod drain;
 mod faults;
+mod hand_over;
 mod include;
 mod lame_duck;
 mod reload;

@@ -239,6 +239,11 @@ fn the_doctor_has_each_keyserver_sign_once() {
         Tool::penstock().args(["doctor", "--json", "-c"]).arg(server.directory().join("penstock.yaml"));
     let document: serde_json::Value = serde_json::from_slice(&doctor.run().ok().stdout).unwrap();
     let findings = document["findings"].as_array().unwrap().iter();
+    let own: Vec<_> = findings.clone().filter(|finding| finding["name"] == "certificate").collect();
+    let place = format!("its key on keyserver {} or {away}", keyserver.address());
+    let of_keyservers = |finding: &&&serde_json::Value| finding["value"].as_str().unwrap().contains(&place);
+    assert_eq!(own.iter().filter(of_keyservers).count(), 2, "{own:?}");
+    assert!(own.iter().any(|finding| finding["what"] == "for keyservers"), "{own:?}");
     let signers: Vec<_> = findings.filter(|finding| finding["name"] == "private_key").collect();
     assert_eq!(signers.len(), 4, "{signers:?}");
     for signer in signers {

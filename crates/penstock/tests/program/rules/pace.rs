@@ -1,9 +1,10 @@
 //! How fast responses are sent. A slow machine is slower than the pace, and none is faster: tests assert the least time alone.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_testkit::origin::{Origin, answer};
-use penstock_testkit::{Content, Server, Setup, Tool, memory_directory};
+use penstock_testkit::{Client, Content, Server, Setup, Tool, memory_directory};
 
 const LENGTH: u64 = 700_000;
 /// Pieces are a quarter of a second: what is behind the last piece has no time of its own.
@@ -63,6 +64,41 @@ fn objects_and_relayed_bodies_are_sent_no_faster_than_their_pace() {
             content.assert_range(0..LENGTH, &found);
             assert!(time >= LEAST, "{arguments:?} {off}: {time:?}");
         }
+    }
+}
+
+#[test]
+fn responses_of_a_client_share_its_bandwidth_and_far_too_many_are_refused() {
+    // Pieces of 100,000 bytes; a second of it may be sent at once.
+    let limits = "limits: {bandwidth: 400000}";
+    let server = Setup::new().sites(&format!("- origin: {{directory: root}}\n  {limits}")).start();
+    let file = server.file("film.mp4", LENGTH);
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for protocol in ["--http1.1", "--http2"] {
+            let (server, file) = (&server, &file);
+            scope.spawn(move || {
+                let (content, _) = fetch(server, &[protocol], &server.url("/film.mp4"));
+                file.assert_range(0..LENGTH, &content);
+            });
+        }
+    });
+    // 1,400,000 bytes, 400,000 of them at once, the last pieces without a time of their own.
+    assert!(begun.elapsed() >= Duration::from_millis(2000), "{:?}", begun.elapsed());
+    // Short responses wait for nothing, and count: 4,800,000 bytes are more than eleven seconds.
+    server.file("short.mp4", 100_000);
+    let statuses = (0..48).map(|_| Client::plain(&server).get("/short.mp4").status);
+    let statuses: Vec<u16> = statuses.collect();
+    assert_eq!(statuses[..30], [200; 30]);
+    if statuses.contains(&429) {
+        let refused = Client::plain(&server).get("/short.mp4");
+        assert!(refused.status == 200 || refused.field("Retry-After").is_some());
+        let refusals =
+            server.metrics().sum("penstock_request_rejections_total", &["reason=\"client_bandwidth\""]);
+        assert!(refusals >= 1.0);
+    } else {
+        // The machine took longer for them than they have.
+        assert!(begun.elapsed() > Duration::from_secs(10));
     }
 }
 

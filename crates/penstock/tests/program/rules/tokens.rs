@@ -111,3 +111,30 @@ fn new_keys_are_in_force_rubbish_is_not_and_clients_with_tokens_share_the_cache(
     until("the new keys", || (ask(&new) == "0 200 ").then_some(()));
     assert!(ask(&old).contains(" 401 "));
 }
+
+#[test]
+fn the_subject_of_a_token_is_one_client_and_wrong_tokens_count_for_their_address() {
+    if !has_client() {
+        return;
+    }
+    let keys = memory_directory();
+    let of = |subject: &str| {
+        let claims = format!(r#"{{"exp": 4000000000, "sub": "{subject}"}}"#);
+        token(keys.path(), "HS256", &claims)
+    };
+    let (ann, bob) = (of("ann"), of("bob"));
+    let file = keys.path().join("jwks.json");
+    let limits = "limits: {client: subject, requests: {rate: 1/h, burst: 2}}";
+    let access = format!("access: {{jwt: {{keys: {}}}}}", file.display());
+    let server =
+        Setup::new().sites(&format!("- origin: {{directory: root}}\n  {limits}\n  {access}")).start();
+    server.write("a", "bytes");
+    let status = |token: &str| {
+        let said = ask(&server, "/a", &format!("Authorization: Bearer {token}"));
+        said.split(' ').rev().find(|word| word.len() == 3 && word.parse::<u16>().is_ok()).unwrap().to_owned()
+    };
+    assert_eq!([status(&ann), status(&ann), status(&ann)], ["200", "200", "429"]);
+    assert_eq!(status(&bob), "200");
+    assert_eq!(["x.y.z", "x.y.z", "x.y.z"].map(status), ["401", "401", "429"]);
+    assert_eq!(status(&bob), "429", "an address that guesses is not asked again");
+}

@@ -4,12 +4,18 @@ use penstock_config::Fault;
 
 use crate::commands::doctor::facts::Facts;
 use crate::commands::doctor::finding::{Finding, Section};
+use crate::finding::Severity;
 
 pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
-    let known = &facts.configuration;
-    let faults = known.faults.iter().map(|fault| finding(fault).problem_if(true, remedy(fault), ""));
-    let warnings = known.warnings.iter().map(|warning| finding(warning).better_if(true, remedy(warning), ""));
-    faults.chain(warnings).collect()
+    let known = facts.configuration.findings.iter();
+    let judged = known.map(|one| {
+        let (found, wanted) = (finding(&one.fault), remedy(&one.fault));
+        match one.severity {
+            Severity::Error => found.problem_if(true, wanted, ""),
+            Severity::Warning | Severity::Advice => found.better_if(true, wanted, ""),
+        }
+    });
+    judged.collect()
 }
 
 fn finding(fault: &Fault) -> Finding {
@@ -29,6 +35,7 @@ mod tests {
     use crate::commands::doctor::facts::Configuration;
     use crate::commands::doctor::finding::Rating;
     use crate::commands::doctor::fixtures::bare;
+    use crate::finding;
 
     fn fault(line: usize) -> Fault {
         Fault {
@@ -44,8 +51,8 @@ mod tests {
     fn a_fault_is_a_problem_and_a_warning_could_be_better() {
         let mut facts = bare();
         assert_eq!(examine(&facts), []);
-        facts.configuration =
-            Configuration { faults: vec![fault(3)], warnings: vec![fault(0)], ..Configuration::default() };
+        let findings = vec![finding::Finding::error(fault(3)), finding::Finding::warning(fault(0))];
+        facts.configuration = Configuration { findings, ..Configuration::default() };
         let found = examine(&facts);
         assert_eq!((found[0].what.as_str(), found[0].value.as_str()), ("line 3", "access:\\tno"));
         assert_eq!(found[0].rating, Rating::Problem("write a file".to_owned()));

@@ -1,0 +1,87 @@
+//! A server hands over to a process that succeeds it, and no client notices.
+//!
+//! Both run beside each other for a moment. [`Server::begin_hand_over`] gives what the successor needs; from then on this server
+//! fills nothing and evicts nothing. Once the successor accepts, [`Server::complete_hand_over`] closes the listeners here, and
+//! each connection ends with its next response; [`Server::drain`] ends the others. If the successor ends before,
+//! [`Server::cancel_hand_over`] goes back.
+
+use std::time::Instant;
+
+use penstock_content::{BusySlots, GivenTier};
+use penstock_sys::traffic::Secret;
+
+use super::{Control, InheritedSockets, Server};
+use crate::server::thread::Command;
+
+/// What a server takes over from the process that it succeeds.
+#[derive(Debug, Default)]
+pub struct Inheritance {
+    /// The sockets of all listeners.
+    pub sockets: InheritedSockets,
+    /// The memory tier of the cache; `None` if there is none, or if the successor has to wait for it.
+    pub tier: Option<GivenTier>,
+    /// The random ticket keys; `None` without a process before.
+    pub ticket_keys: Option<Secret>,
+}
+
+impl Server {
+    /// Whether the process before still reads from the memory tier.
+    pub fn has_predecessor(&self) -> bool {
+        self.control().settings.store.as_ref().is_some_and(|store| store.has_predecessor())
+    }
+
+    /// Gives a successor what it needs to begin. Both may accept from now on.
+    pub fn begin_hand_over(&self) -> Inheritance {
+        let tier = self.control().settings.store.as_ref().and_then(|store| store.give_away());
+        let ticket_keys = Some(self.tickets.ring().random_keys(Instant::now()));
+        Inheritance { sockets: self.sockets(), tier, ticket_keys }
+    }
+
+    /// Uses everything again: the successor has ended before it was ready.
+    pub fn cancel_hand_over(&self) {
+        if let Some(store) = &self.control().settings.store {
+            store.take_back();
+        }
+    }
+
+    /// Leaves the listeners to the successor. Each connection ends after its next response.
+    pub fn complete_hand_over(&self) {
+        self.retire();
+        let mut control = self.control();
+        control.release_sockets();
+        control.tell(|| Command::LeaveListeners);
+    }
+
+    /// Forgets what only later requests would find, and returns the slots of the memory tier that running responses still read.
+    /// `None` without a cache.
+    pub fn busy_slots(&self) -> Option<BusySlots> {
+        let store = self.control().settings.store.clone()?;
+        store.forget_for_successor();
+        Some(store.busy_slots())
+    }
+
+    /// The predecessor takes no more purges, and a purge that it has taken holds here from now on.
+    pub fn take_purges_of_predecessor(&self) {
+        let store = self.control().settings.store.clone();
+        if let Some(Err(error)) = store.map(|store| store.read_purges_again()) {
+            tracing::error!("purges of the process before may be missing here; repeat them: {error}");
+        }
+    }
+
+    /// What the predecessor still reads of the memory tier; `None` if it has ended.
+    pub fn set_predecessor(&self, busy: Option<&BusySlots>) {
+        let store = self.control().settings.store.clone();
+        if let Some(store) = store {
+            store.set_predecessor(busy);
+        }
+    }
+}
+
+impl Control {
+    /// Sends a command to each worker. One that is gone has no connections to tell.
+    pub(super) fn tell(&self, command: impl Fn() -> Command) {
+        for commands in &self.workers {
+            drop(commands.send(command()));
+        }
+    }
+}

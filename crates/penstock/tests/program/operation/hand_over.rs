@@ -1,0 +1,258 @@
+//! A new process succeeds the one that serves (SIGUSR2), and no client notices.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use penstock_testkit::frames::{Peer, get};
+use penstock_testkit::origin::{Origin, file, target};
+use penstock_testkit::{Client, Content, Server, Setup, Stream, Tool, until};
+use rustix::process::{Signal, kill_process};
+
+use super::{LARGE, ask_admin, downloading, finish, text_of};
+
+/// The answer to a new connection says that it goes on. The process before may accept some until each worker has left its listeners.
+fn is_served_by_successor(server: &Server) {
+    until("the successor's answer", || {
+        let answer = Client::plain(server).get("/a.txt");
+        assert_eq!(answer.status, 200);
+        answer.field("Connection").is_none().then_some(())
+    });
+}
+
+#[test]
+fn a_successor_accepts_while_the_process_before_ends_its_responses() {
+    let server = Setup::new().limits("drain_deadline: 1m").start();
+    server.write("a.txt", "a\n");
+    let large = server.file("large.mp4", LARGE);
+    let mut kept = Client::tls(&server);
+    assert_eq!(kept.get("/a.txt").field("Connection"), None);
+    let mut slow = downloading(Client::tls(&server));
+    let before = server.hand_over();
+    assert_ne!(server.pid(), before);
+    is_served_by_successor(&server);
+    assert_eq!(ask_admin(&server, "/healthz"), (200, "ok\n".to_owned()));
+    let last = kept.get("/a.txt");
+    assert_eq!((last.status, last.field("Connection")), (200, Some("close")), "from the process before");
+    kept.assert_closed();
+    large.assert_range(0..LARGE, &finish(&mut slow));
+    drop(slow);
+    assert!(server.wait_for_predecessor().success());
+    is_served_by_successor(&server);
+    server.wait_for_log("the process before has ended");
+}
+
+#[test]
+fn a_session_ticket_of_the_process_before_resumes() {
+    let server = Setup::new().start();
+    server.write("a.txt", "a\n");
+    let session = server.directory().join("session.pem");
+    let fetch = |option: &str| {
+        let request = b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let client =
+            Tool::s_client(&server).args(["-ign_eof", "-tls1_3", "-servername", "localhost", option]);
+        client.arg(&session).run_with_input(request).ok().text()
+    };
+    assert!(fetch("-sess_out").contains("\nNew, "));
+    server.hand_over();
+    let again = fetch("-sess_in");
+    assert!(again.contains("\nReused, "), "{again}");
+}
+
+#[test]
+fn a_configuration_that_is_not_valid_changes_nothing() {
+    let setup = Setup::new();
+    let server = setup.start();
+    server.write("a.txt", "a\n");
+    let id = server.pid();
+    server.configure(&Setup::new().whole(&format!("{}nothing: 1\n", text_of(&setup))));
+    server.expect_warning("unknown key");
+    server.expect_warning("not handed over: the new process has ended before it was ready");
+    server.signal(Signal::USR2);
+    server.wait_for_log("this process goes on");
+    is_served_by_successor(&server);
+    server.configure(&setup);
+    server.hand_over();
+    assert_ne!(server.pid(), id);
+    is_served_by_successor(&server);
+}
+
+/// A server with a cache in memory, and its origin.
+struct Cached {
+    origin: Origin,
+    small: Content,
+    large: Content,
+    server: Server,
+    _memory: tempfile::TempDir,
+}
+
+const SMALL: u64 = 200_000;
+/// A part of the memory tier, so that the objects of [`Cached::fill`] need its place.
+const CACHED: u64 = 10 << 20;
+
+impl Cached {
+    fn start() -> Self {
+        let (small, large) = (Content::new(71, SMALL), Content::new(72, CACHED));
+        let bodies = (small.all(), large.all());
+        let origin = Origin::start(move |head, _, stream| {
+            let body = if target(head).starts_with("/large") { &bodies.1 } else { &bodies.0 };
+            file(head, stream, "Cache-Control: max-age=600\r\n", body)
+        });
+        let memory = penstock_testkit::memory_directory();
+        let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+        let setup = Setup::new().sites(&origin.sites()).section(&cache);
+        let server = setup.limits("drain_deadline: 1m, lame_duck: 0").start();
+        Self { origin, small, large, server, _memory: memory }
+    }
+
+    fn status(&self, path: &str) -> String {
+        let answer = Client::plain(&self.server).get(path);
+        self.small.assert_range(0..SMALL, &answer.body);
+        answer.field("Cache-Status").unwrap().to_owned()
+    }
+
+    /// Asks for small objects until this is false, on one connection after the other, and counts the hits.
+    fn ask_while(&self, goes_on: &AtomicBool, connect: impl Fn() -> Client<Box<dyn Stream>>) -> (u32, u32) {
+        let (mut hits, mut requests) = (0, 0);
+        let mut client = connect();
+        while goes_on.load(Ordering::Relaxed) {
+            let answer = client.get(&format!("/{}.mp4", requests % 8));
+            self.small.assert_range(0..SMALL, &answer.body);
+            requests += 1;
+            thread::sleep(PAUSE);
+            hits += u32::from(answer.field("Cache-Status").unwrap().starts_with("penstock; hit"));
+            if answer.field("Connection") == Some("close") {
+                client.assert_closed();
+                client = connect();
+            }
+        }
+        (hits, requests)
+    }
+
+    /// Downloads the large object slowly until this is false.
+    fn download_while(&self, goes_on: &AtomicBool) {
+        while goes_on.load(Ordering::Relaxed) {
+            let mut client = Client::tls(&self.server);
+            client.begin("/large.mp4");
+            let mut at = 0;
+            while at < CACHED {
+                let piece = client.take(1 << 20).unwrap();
+                self.large.assert_range(at..at + piece.len() as u64, &piece);
+                at += piece.len() as u64;
+                thread::sleep(2 * PAUSE);
+            }
+        }
+    }
+
+    /// Asks over HTTP/2 until this is false, one connection after the other.
+    fn ask_over_http2_while(&self, goes_on: &AtomicBool) {
+        while goes_on.load(Ordering::Relaxed) {
+            let mut peer = Peer::tls(&self.server).open(&[]);
+            peer.send(&get(1, "/0.mp4"));
+            self.small.assert_range(0..SMALL, &peer.body(1));
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn asked(&self) -> usize {
+        self.origin.asked().len()
+    }
+}
+
+/// Leaves the other tests some of the machine.
+const PAUSE: Duration = Duration::from_millis(10);
+
+#[test]
+fn a_successor_has_the_memory_tier_at_once_and_no_byte_of_a_running_response_changes() {
+    let cached = Cached::start();
+    assert!(cached.status("/one.mp4").contains("fwd=uri-miss"));
+    let whole = Client::tls(&cached.server).get("/large.mp4");
+    cached.large.assert_range(0..CACHED, &whole.body);
+    let mut slow = Client::tls(&cached.server);
+    slow.begin("/large.mp4");
+    let asked = cached.asked();
+    cached.server.hand_over();
+    for _ in 0..4 {
+        assert!(cached.status("/one.mp4").starts_with("penstock; hit"), "without an empty moment");
+    }
+    assert_eq!(cached.asked(), asked);
+    cached.server.wait_for_log("running responses may finish");
+    // More than the tier holds: what the process before sends must stay.
+    for number in 0..80 {
+        cached.status(&format!("/other{number}.mp4"));
+    }
+    cached.large.assert_range(0..CACHED, &slow.take(usize::try_from(CACHED).unwrap()).unwrap());
+    drop(slow);
+    assert!(cached.server.wait_for_predecessor().success());
+    cached.server.wait_for_log("the process before has ended");
+    for number in 0..80 {
+        cached.status(&format!("/later{number}.mp4"));
+    }
+    assert!(cached.status("/later79.mp4").starts_with("penstock; hit"));
+    assert_eq!(cached.server.metrics().sum("penstock_cache_damaged_slices_total", &[]), 0.0);
+}
+
+#[test]
+fn twenty_successions_under_load_fail_no_request_and_keep_the_cache() {
+    let cached = Cached::start();
+    cached.large.assert_range(0..CACHED, &Client::tls(&cached.server).get("/large.mp4").body);
+    (0..8).for_each(|number| drop(cached.status(&format!("/{number}.mp4"))));
+    let asked = cached.asked();
+    let goes_on = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let kept = [
+            scope.spawn(|| cached.ask_while(&goes_on, || Client::tls(&cached.server).boxed())),
+            scope.spawn(|| cached.ask_while(&goes_on, || Client::plain(&cached.server).boxed())),
+        ];
+        let others = [
+            scope.spawn(|| cached.download_while(&goes_on)),
+            scope.spawn(|| cached.ask_over_http2_while(&goes_on)),
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) {
+                    cached.status("/1.mp4");
+                    thread::sleep(PAUSE);
+                }
+            }),
+        ];
+        let successions = panic::catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..20 {
+                cached.server.hand_over();
+                assert!(cached.server.wait_for_predecessor().success());
+            }
+        }));
+        goes_on.store(false, Ordering::Relaxed);
+        for client in kept {
+            let (hits, requests) = client.join().unwrap();
+            assert!(hits * 100 >= requests * 99, "{hits} of {requests} are hits");
+        }
+        others.into_iter().for_each(|client| client.join().unwrap());
+        successions.unwrap();
+    });
+    assert!(cached.asked() <= asked + 8, "the origin was asked {} times more", cached.asked() - asked);
+}
+
+#[test]
+fn a_successor_that_is_killed_while_it_starts_changes_nothing() {
+    let cached = Cached::start();
+    cached.status("/one.mp4");
+    let id = cached.server.pid();
+    cached.server.expect_warning("not handed over");
+    for round in 1..=5 {
+        let line = "handing over to process ";
+        let begun = || cached.server.log().iter().filter(|said| said.contains(line)).count();
+        cached.server.signal(Signal::USR2);
+        until("the new process", || (begun() >= round).then_some(()));
+        let log = cached.server.log();
+        let said = log.iter().rfind(|said| said.contains(line)).unwrap();
+        let successor = said.split(line).nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        kill_process(rustix::process::Pid::from_raw(successor.parse().unwrap()).unwrap(), Signal::KILL)
+            .unwrap();
+        cached.server.logs("this process goes on", round);
+        assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
+        assert!(cached.status(&format!("/new{round}.mp4")).contains("stored"), "it fills again");
+    }
+    assert_eq!(cached.server.pid(), id);
+    cached.server.hand_over();
+    assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
+}
