@@ -148,7 +148,6 @@ impl Server {
         collector.chacha20().configure(config.tls.chacha20);
         let log = access_log.as_ref();
         let ring = tickets.ring();
-        open_storage(config)?;
         let settings = prepare(config, before, ring, &tls_state, log, &mut ktls, &collector)?;
         if let Some(costs) = ktls.costs() {
             collector.set_costs(costs);
@@ -191,7 +190,6 @@ impl Server {
         }
         show_parts(&collector, &metrics, &settings);
         let follower = follow_certificates(&settings, &metrics)?;
-        let orders = order_certificates(config, None, &tls_state).map_err(StartError::Thread)?;
         let control = Control {
             workers: senders,
             threads,
@@ -203,7 +201,7 @@ impl Server {
             refresher: Some(refresher),
             follower,
             membership,
-            orders,
+            orders: order_certificates(config, None, &tls_state).map_err(StartError::Thread)?,
         };
         let connections = common.connections;
         Ok(Self { metrics, collector, tickets, tls_state, purger, connections, control: Mutex::new(control) })
@@ -258,7 +256,6 @@ impl Server {
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
         let (ring, tls_state) = (self.tickets.ring(), &self.tls_state);
-        open_storage(config)?;
         let (before, ktls) = (Before::Generation(&previous), &mut control.ktls);
         let settings = prepare(config, before, ring, tls_state, log, ktls, &self.collector)?;
         let follower = follow_certificates(&settings, &self.metrics)?;
@@ -479,6 +476,7 @@ fn prepare(
     ktls: &mut KtlsSupport,
     collector: &Collector,
 ) -> Result<Arc<Settings>, StartError> {
+    open_storage(config)?;
     let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
