@@ -68,7 +68,7 @@ fn answers(site: &Site, listener: &Listener) -> bool {
     }
 }
 
-/// The names of all certificates, in lower case.
+/// The names of all certificates, also of those that are ordered, in lower case.
 struct Names {
     names: HashSet<String>,
     /// Each name without its first label.
@@ -79,7 +79,8 @@ impl Names {
     fn of(config: &Config) -> Self {
         let own = config.tls.certificates.iter().flat_map(|one| one.certificate.names());
         let found = config.tls.certificate_directories.iter().flat_map(|directory| &directory.found);
-        let all = own.chain(found.flat_map(|one| one.summary.names()));
+        let ordered = config.tls.acme.iter().flat_map(|acme| &acme.names);
+        let all = own.chain(found.flat_map(|one| one.summary.names())).chain(ordered);
         let names: HashSet<String> = all.map(|name| name.to_ascii_lowercase()).collect();
         let parents = names.iter().filter_map(|name| Some(name.split_once('.')?.1.to_owned())).collect();
         Self { names, parents }

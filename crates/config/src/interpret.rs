@@ -1,6 +1,7 @@
 //! Validates the raw form and turns it into the model.
 
 mod access;
+mod acme;
 mod admin;
 mod bounds;
 mod cache;
@@ -58,13 +59,16 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let workers = workers(root.workers.as_ref(), reader);
     let affinity = reader.flag("affinity", root.affinity.as_ref(), true);
     let user = root.user.as_ref().and_then(|text| user(text, reader));
-    let tls = tls::tls(root.tls.as_ref(), reader);
+    let mut tls = tls::tls(root.tls.as_ref(), reader);
     let admin = admin::admin(root.admin.as_ref(), reader);
     let (listeners, mut addresses) = listeners::listeners(root, admin.as_ref(), tls.newest, reader);
     let cluster = cluster::cluster(root.cluster.as_ref(), root.fleet.is_some(), &mut addresses, reader);
     let fleet = fleet::fleet(root.fleet.as_ref(), &listeners, reader);
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
     let sites = sites::sites(root.sites.as_ref(), &Surroundings::new(cluster.as_ref(), &listeners), reader);
+    if let Some(section) = root.tls.as_ref().and_then(|tls| tls.value.acme.as_ref()) {
+        acme::add(section, &mut tls, &sites, &listeners, reader);
+    }
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);

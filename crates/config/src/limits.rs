@@ -5,6 +5,7 @@
 //! between limits are checked at compile time.
 
 mod access;
+mod acme;
 mod bytes;
 mod cache;
 mod cluster;
@@ -18,6 +19,7 @@ mod semantics;
 mod tls;
 
 pub use self::access::*;
+pub use self::acme::*;
 pub use self::bytes::*;
 pub use self::cache::*;
 pub use self::cluster::*;

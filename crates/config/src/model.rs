@@ -4,6 +4,7 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod access;
+mod acme;
 mod cache;
 mod cluster;
 mod field_rules;
@@ -28,6 +29,7 @@ pub use self::access::{
     Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Pace,
     Referers, RequestRate, SiteLimits,
 };
+pub use self::acme::{Acme, AcmeChallenge, AcmeKey, ExternalAccount};
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::field_rules::{FieldRule, FieldRules};

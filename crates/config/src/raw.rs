@@ -90,6 +90,8 @@ section! {
     Tls {
         /// Certificates, chosen by the name the client asks for and the signatures it knows.
         certificates: Sections<Certificate>, "list", "empty";
+        /// Certificates for the hosts of the sites, ordered from a certificate authority and renewed; see [certificates.md](certificates.md#certificates-by-themselves-acme).
+        acme: Spanned<Acme>, "section", "off";
         /// Supported versions. `"1.0"` and `"1.1"` are broken and only for devices that support nothing else; see [tls.md](tls.md#old-clients).
         versions: Texts, "list of `\"1.0\"`, `\"1.1\"`, `\"1.2\"`, `\"1.3\"`", "[\"1.2\", \"1.3\"]";
         /// Whether the kernel seals what is sent (kTLS): `auto` where it can and is measured to be faster, `on` wherever it can; see [kernel-tls.md](kernel-tls.md).
@@ -136,6 +138,42 @@ section! {
         default: Text, "`true`, `false`, `no_sni`", "false";
         /// OCSP stapling of this certificate; overrides `tls.ocsp`.
         ocsp: Spanned<WordOr<Ocsp>>, "`auto`, `off` or section", "that of `tls`";
+    }
+}
+
+section! {
+    /// Certificates ordered from a certificate authority (ACME, RFC 8555); see [certificates.md](certificates.md#certificates-by-themselves-acme).
+    Acme {
+        /// `true`: you agree to the authority's terms of service, which its site has.
+        agree_to_terms: Text, "`true`", "required";
+        /// Where the authority may write to, about its terms or a problem.
+        email: Text, "address", "no address";
+        /// URL of the authority's directory.
+        directory: Text, "URL of https", "https://acme-v02.api.letsencrypt.org/directory";
+        /// Where the account, certificates, keys and answers to challenges are kept. Servers that share it share them.
+        storage: Text, "directory", "/var/lib/penstock/acme";
+        /// How the authority is shown that a name leads here: `http-01` on port 80, `tls-alpn-01` on port 443, `dns-01` by a TXT record.
+        challenge: Text, "`http-01`, `tls-alpn-01`, `dns-01`", "http-01";
+        /// With `dns-01`: the program that sets and removes the record. It is called with `present` or `cleanup`, the name of the record and its value.
+        command: Text, "file", "required with `dns-01`";
+        /// The kind of private keys; each certificate has a new one.
+        key: Text, "`ecdsa-p256`, `ecdsa-p384`", "ecdsa-p256";
+        /// The profile of the certificates, such as `shortlived` for six days at Let's Encrypt.
+        profile: Text, "name", "the authority's choice";
+        /// PEM file: the root authorities that sign the certificate of the authority's own server, for a private one.
+        ca_file: Text, "file", "those of the system";
+        /// The account elsewhere that the new account belongs to (external account binding, RFC 8555 section 7.3.4), if the authority demands one.
+        external_account: Spanned<ExternalAccount>, "section", "no account";
+    }
+}
+
+section! {
+    /// An account that the authority has made another way.
+    ExternalAccount {
+        /// Its identifier, as the authority tells it.
+        id: Text, "text", "required";
+        /// A file with its key in base64url, as the authority tells it.
+        key_file: Text, "file", "required";
     }
 }
 

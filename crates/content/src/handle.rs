@@ -1,9 +1,12 @@
 //! The one entry of the content path: for every carrier, and for clients as for other nodes.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
+use penstock_config::Acme;
 use penstock_http::{Rejection, Status};
 
+use crate::challenge;
 use crate::context::Context;
 use crate::health::HealthCheck;
 use crate::nodes::{PeerService, respond_to_peer};
@@ -27,6 +30,8 @@ pub struct Clients<'s> {
     pub sites: &'s SiteTable,
     /// The rules of the listener, if it has any.
     pub listener: Option<&'s ListenerRules>,
+    /// Orders of certificates, whose challenges are answered on plain HTTP; `None` if there are none.
+    pub orders: Option<&'s Arc<Acme>>,
     /// Whether the server is about to stop, so that health checks fail.
     pub is_leaving: bool,
 }
@@ -34,7 +39,7 @@ pub struct Clients<'s> {
 impl<'s> Clients<'s> {
     /// Sites behind a listener without rules.
     pub fn of(sites: &'s SiteTable) -> Self {
-        Self { sites, listener: None, is_leaving: false }
+        Self { sites, listener: None, orders: None, is_leaving: false }
     }
 }
 
@@ -47,14 +52,23 @@ pub async fn handle(
 ) -> Handled {
     let handled = match audience {
         Audience::Clients(clients) => {
-            let ruled = clients.listener.and_then(|rules| {
-                let path = rules.health.as_deref();
-                let check = path.map(|path| HealthCheck { path, is_healthy: !clients.is_leaving });
-                let checked = check.and_then(|check| check.response(context, request));
-                // Boxed: most requests have no such response.
-                checked.or_else(|| Some(to_https(context, request, rules.redirect?))).map(Box::new)
-            });
-            match ruled {
+            // Boxed: most requests have no such response.
+            let answered = match clients.orders {
+                Some(orders) if challenge::is_asked(request) => {
+                    Box::pin(challenge::response(context, orders, request)).await.map(Box::new)
+                }
+                _ => None,
+            };
+            let ruled = || {
+                clients.listener.and_then(|rules| {
+                    let path = rules.health.as_deref();
+                    let check = path.map(|path| HealthCheck { path, is_healthy: !clients.is_leaving });
+                    let checked = check.and_then(|check| check.response(context, request));
+                    // Boxed: most requests have no such response.
+                    checked.or_else(|| Some(to_https(context, request, rules.redirect?))).map(Box::new)
+                })
+            };
+            match answered.or_else(ruled) {
                 Some(response) => {
                     // The response does not depend on the body. One that cannot be read past ends the connection.
                     let _is_read = body.pass_over().await;

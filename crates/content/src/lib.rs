@@ -25,6 +25,7 @@
 
 mod cache_status;
 mod cached;
+mod challenge;
 mod clock;
 mod context;
 mod fault;

@@ -189,7 +189,8 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
                 ClientRequest { head: request, address, secure, certificate: certificate.as_deref(), early };
             let rules = connection.rules.clone();
             let (listener, is_leaving) = (rules.as_deref(), worker.is_unhealthy());
-            let clients = Clients { sites: &settings.sites, listener, is_leaving };
+            let orders = settings.orders.as_ref();
+            let clients = Clients { sites: &settings.sites, listener, orders, is_leaving };
             let audience = audience(connection.purpose, settings, clients);
             let body = Http1Body::new(connection, request, started, settings);
             let mut body = BoundedBody::new(body, &worker, address, settings);

@@ -1,5 +1,6 @@
 //! All workers together: start, reload, drain, stop.
 mod hand_over;
+mod orders;
 mod sockets;
 mod thread;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use penstock_acme::Acme;
 use penstock_config::{Config, Listener};
 use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
 use penstock_egress::fast_low_water;
@@ -31,6 +33,7 @@ use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
 use crate::metrics::{Metrics, Protocol, ReloadOutcome};
+use crate::server::orders::{open_storage, order_certificates};
 use crate::server::sockets::{GivenSockets, OpenedSockets};
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{AppliedEverywhere, Before, PendingChange, Settings, StartError};
@@ -67,6 +70,8 @@ struct Control {
     follower: Option<Follower>,
     /// Follows the list of the cluster's nodes.
     membership: Option<Membership>,
+    /// Orders certificates; `None` if the configuration does not ask for it.
+    orders: Option<Acme>,
 }
 
 /// A listener that is open in every worker.
@@ -196,6 +201,7 @@ impl Server {
             refresher: Some(refresher),
             follower,
             membership,
+            orders: order_certificates(config, None, &tls_state).map_err(StartError::Thread)?,
         };
         let connections = common.connections;
         Ok(Self { metrics, collector, tickets, tls_state, purger, connections, control: Mutex::new(control) })
@@ -289,6 +295,11 @@ impl Server {
         self.tickets.configure(&config.tls.tickets);
         show_parts(&self.collector, &self.metrics, &control.settings);
         control.follower = follower;
+        let orders = control.orders.take();
+        control.orders = order_certificates(config, orders, tls_state).unwrap_or_else(|error| {
+            tracing::error!("certificates are not ordered until the next reload: {error}");
+            None
+        });
         if !keeps_nodes {
             control.membership = new_nodes;
         }
@@ -372,6 +383,8 @@ impl Server {
             store.announce_end();
         }
         self.retire();
+        // A successor orders.
+        control.orders = None;
         let deadline = Instant::now() + control.settings.limits.drain_deadline;
         control.release_sockets();
         control.tell(|| Command::Drain { deadline });
@@ -463,6 +476,7 @@ fn prepare(
     ktls: &mut KtlsSupport,
     collector: &Collector,
 ) -> Result<Arc<Settings>, StartError> {
+    open_storage(config)?;
     let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();

@@ -9,7 +9,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Config, Limits, SessionCache, StrikePlace, limits};
+use penstock_config::{Acme, Config, Limits, SessionCache, StrikePlace, limits};
 use penstock_content::{GivenTier, Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -21,13 +21,15 @@ use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
-use crate::tls::{CertificateSet, RemoteKeys, TlsState};
+use crate::tls::{CertificateSet, ChallengeAnswers, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
 pub(crate) struct Settings {
     pub(crate) sites: SiteTable,
     /// The cache; `None` if no site has needed one since the start.
     pub(crate) store: Option<Arc<Store>>,
+    /// Orders of certificates, whose challenges are answered; `None` if there are none.
+    pub(crate) orders: Option<Arc<Acme>>,
     /// `None` if no listener uses TLS.
     pub(crate) acceptor: Option<Arc<Acceptor>>,
     /// The cluster; `None` if this server shares no objects with others.
@@ -94,7 +96,9 @@ impl Settings {
         let wants_tls = config.listeners.iter().any(|listener| listener.tls);
         let known = previous.map(|settings| &*settings.remote_keys);
         let remote_keys = RemoteKeys::start(&config.tls, known).map_err(StartError::RemoteKeys)?;
-        let mut certificate_set = CertificateSet::new(&config.tls, &remote_keys);
+        let mut certificate_set =
+            CertificateSet::new(&config.tls, &remote_keys).map_err(StartError::SelfSigned)?;
+        let orders = config.tls.acme.clone().map(Arc::new);
         let store = store(config, before)?;
         if let (Some(store), Some(cluster)) = (&store, &config.cluster) {
             store.limit_copies(cluster.copies_percent);
@@ -108,13 +112,19 @@ impl Settings {
         let switch = Arc::clone(&chacha20);
         let acceptor = if wants_tls {
             let (certificates, strikes) = (certificate_set.offered(), strikes.as_ref());
-            Some(Arc::new(acceptor(config, certificates, tickets, tls_state, chacha20, strikes)?))
+            let acceptor = acceptor(config, certificates, tickets, tls_state, chacha20, strikes)?;
+            if let Some(orders) = &orders {
+                let answers = Arc::new(ChallengeAnswers(Arc::clone(orders)));
+                acceptor.answer_challenges(answers).map_err(StartError::Tls)?;
+            }
+            Some(Arc::new(acceptor))
         } else {
             None
         };
         Ok(Self {
             sites: sites.map_err(StartError::Site)?,
             store,
+            orders,
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
             certificate_set: Mutex::new(Some(certificate_set)),

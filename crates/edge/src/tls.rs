@@ -2,6 +2,7 @@
 
 mod certificates;
 mod chacha20;
+mod challenges;
 mod kernel_tls;
 mod pressure;
 mod remote_keys;
@@ -9,6 +10,7 @@ mod tls_state;
 
 pub(crate) use certificates::{CertificateSet, Follower};
 pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
+pub(crate) use challenges::ChallengeAnswers;
 pub use kernel_tls::measure_limits;
 pub(crate) use kernel_tls::{KtlsSupport, KtlsUnavailable};
 pub(crate) use remote_keys::RemoteKeys;

@@ -61,9 +61,9 @@ pub use labels::{
 pub use log::LogCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
-    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginServerReading,
-    PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading,
-    TicketKeysReading, TierCounters,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
+    OrdersReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheCounts,
+    SignerStatus, StapleReading, TicketKeysReading, TierCounters,
 };
 pub use reference::reference;
 pub use registry::Metrics;

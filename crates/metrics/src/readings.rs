@@ -18,6 +18,8 @@ pub struct Readings {
     pub kernel_tls: KernelTlsReading,
     /// The session cache of TLS 1.2.
     pub session_cache: SessionCacheCounts,
+    /// Orders of certificates; `None` if none are ordered.
+    pub orders: Option<OrdersReading>,
     /// The certificates with an OCSP response.
     pub staples: Vec<StapleReading>,
     /// Private keys that are elsewhere; `None` if no certificate has one.
@@ -34,6 +36,32 @@ pub struct Readings {
     pub purge_list: Option<u64>,
     /// The store that edges share.
     pub fleet: Option<FleetReading>,
+}
+
+/// Orders of certificates from a certificate authority (ACME).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrdersReading {
+    /// Names by what is happening to their certificate.
+    pub states: [(&'static str, u64); 5],
+    /// Ended orders by outcome.
+    pub outcomes: Vec<(&'static str, u64)>,
+    /// Each name.
+    pub names: Vec<OrderedName>,
+}
+
+/// A name whose certificate is ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderedName {
+    /// The host name.
+    pub name: String,
+    /// What is happening to its certificate.
+    pub state: &'static str,
+    /// The end of the certificate; `None` if there is none.
+    pub not_after: Option<SystemTime>,
+    /// The next attempt or renewal.
+    pub next: Option<SystemTime>,
+    /// Why the last order failed, in the authority's words; `None` after a success.
+    pub error: Option<String>,
 }
 
 impl Readings {

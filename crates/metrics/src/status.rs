@@ -1,12 +1,14 @@
 //! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
 use crate::labels::{HandshakePart, Signer};
 use crate::lookup::look_up;
 use crate::metric::{Metric, Sources};
-use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
+use crate::readings::{OrderedName, OrdersReading, Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
 use crate::sample::{Samples, Value, seconds};
 
@@ -218,6 +220,30 @@ impl RemoteKeysReading {
             "under_way": self.under_way,
             "keyservers": self.keyservers.iter().map(keyserver).collect::<Vec<_>>(),
             "tokens": self.tokens.iter().map(token).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl OrdersReading {
+    /// The section `acme` of `/status.json`.
+    #[must_use]
+    pub fn status(&self) -> Json {
+        let at = |time: Option<SystemTime>| {
+            time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs())
+        };
+        let name = |one: &OrderedName| {
+            json!({
+                "name": one.name,
+                "state": one.state,
+                "not_after_timestamp_seconds": at(one.not_after),
+                "next_timestamp_seconds": at(one.next),
+                "error": one.error,
+            })
+        };
+        let outcomes = self.outcomes.iter().map(|(name, count)| ((*name).to_owned(), json!(count)));
+        json!({
+            "orders": outcomes.collect::<Map<_, _>>(),
+            "names": self.names.iter().map(name).collect::<Vec<_>>(),
         })
     }
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod cluster;
 mod config;
+mod domain;
 mod ech;
 mod init;
 mod load;
@@ -22,6 +23,7 @@ use tracing_subscriber::filter::Targets;
 pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
 pub(crate) use cluster::{ClusterArgs, ClusterCommand, LocateArgs, StatusArgs};
 pub(crate) use config::{ConfigArgs, ConfigCommand};
+pub(crate) use domain::DomainArgs;
 pub(crate) use ech::{EchArgs, EchCommand};
 pub(crate) use init::InitArgs;
 pub(crate) use load::{
@@ -48,6 +50,7 @@ Examples:
   penstock serve -c penstock.yaml
   penstock serve --root ./video --listen 0.0.0.0:8443
   penstock serve --root ./video --listen 127.0.0.1:8080 --plain
+  penstock serve --root /srv/site --domain example.com       ports 80 and 443, a certificate by itself
   penstock serve --root ./video --admin 127.0.0.1:9600 --workers 1
 
 Signals: SIGTERM and SIGINT let running responses finish, then stop; a second one stops at once.
@@ -170,8 +173,11 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) from: ServeInput,
 
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+
     /// Address and port, which may be given several times; port 0 lets the system choose. The default is port 8443 of
-    /// 127.0.0.1 and, where there is IPv6, of ::1.
+    /// 127.0.0.1 and, where there is IPv6, of ::1; with --domain it is port 443 of all addresses.
     #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = address)]
     pub(crate) listen: Vec<SocketAddr>,
 

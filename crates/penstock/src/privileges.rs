@@ -61,6 +61,9 @@ fn hand_over_files(config: &Config, user: &User) -> Result<(), Failure> {
     if let Some(state) = config.fleet.as_ref().and_then(|fleet| fleet.state.as_ref()) {
         note(state, user, hand_over::give_directory(state, user, Missing::Leave))?;
     }
+    if let Some(acme) = &config.tls.acme {
+        note(&acme.storage, user, hand_over::give_directory(&acme.storage, user, Missing::Make))?;
+    }
     if let Some(log) = &config.log.access {
         note(log, user, hand_over::give_log(log, user))?;
     }

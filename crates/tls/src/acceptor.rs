@@ -10,6 +10,7 @@ use penstock_sys::ssl;
 
 use crate::alpn::HttpVersions;
 use crate::certificate_store::CertificateStore;
+use crate::challenges::AnswerChallenges;
 use crate::client_certificates::ClientCertificates;
 use crate::context::{ContextError, base_context};
 use crate::context_selector::ContextSelector;
@@ -74,6 +75,14 @@ impl Acceptor {
     /// No certificate, or one that the library refuses; the old ones then stay.
     pub fn replace_certificates(&self, certificates: Vec<OfferedCertificate>) -> Result<(), ContextError> {
         self.certificate_store.replace(certificates)
+    }
+
+    /// Answers challenges of a certificate authority (tls-alpn-01, RFC 8737) from now on.
+    ///
+    /// # Errors
+    /// When the system has no space for the thread that loads answers.
+    pub fn answer_challenges(&self, answers: Arc<dyn AnswerChallenges>) -> Result<(), ContextError> {
+        self.certificate_store.answer_challenges(answers)
     }
 
     /// Number of lazily loaded certificates in memory.

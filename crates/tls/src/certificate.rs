@@ -89,6 +89,42 @@ impl Summary {
     }
 }
 
+/// What the renewal of a leaf certificate depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenewalFacts {
+    /// Names and end of validity.
+    pub summary: Summary,
+    /// The beginning of its validity.
+    pub not_before: SystemTime,
+    /// The end of its validity.
+    pub not_after: SystemTime,
+    /// The key identifier of its issuer, and its serial number as the content of a DER integer (RFC 9773 section 4.1); `None`
+    /// if it names no issuer's key.
+    pub identifier: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl RenewalFacts {
+    /// Reads the first certificate of a PEM chain.
+    ///
+    /// # Errors
+    /// The fault of the chain; see [`CertificateError`]. A date before 1970 is one.
+    pub fn from_pem(chain_pem: &[u8]) -> Result<Self, CertificateError> {
+        let summary = Summary::from_pem(chain_pem)?;
+        let leaf = X509::from_pem(chain_pem).map_err(|error| malformed_chain(&error))?;
+        let date = || CertificateError::ChainMalformed { detail: "a date is before 1970".to_owned() };
+        let not_before = moment(leaf.not_before()).ok_or_else(date)?;
+        let not_after = summary.not_after().ok_or_else(date)?;
+        let serial = leaf.serial_number().to_bn().map_err(|error| malformed_chain(&error))?.to_vec();
+        let serial = match serial.first() {
+            // A positive integer in DER begins with a zero bit.
+            None | Some(0x80..) => [vec![0], serial].concat(),
+            Some(_) => serial,
+        };
+        let issuer = leaf.authority_key_id().map(|issuer| issuer.as_slice().to_vec());
+        Ok(Self { summary, not_before, not_after, identifier: issuer.map(|issuer| (issuer, serial)) })
+    }
+}
+
 const BEGIN_CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// The kind of private key with its curve, the cheapest to sign with first.

@@ -15,6 +15,7 @@ use boring::ssl::SslContext;
 use penstock_sys::lock::Unpoisoned;
 
 use crate::candidates::NameIndex;
+use crate::challenges::{AnswerChallenges, ChallengeContext, Challenges};
 use crate::compression::CompressedMessages;
 use crate::context::{ContextError, with_certificate};
 use crate::load_signal::LoadSignal;
@@ -30,7 +31,9 @@ pub(crate) struct CertificateStore {
     settings: AcceptorSettings,
     compressed: Arc<CompressedMessages>,
     snapshot: RwLock<Arc<Snapshot>>,
-    loader: OnceLock<Sender<Arc<CertificateSlot>>>,
+    loader: OnceLock<Sender<Load>>,
+    /// Answers to challenges of a certificate authority, if there can be any.
+    challenges: OnceLock<Challenges>,
     /// Number of contexts of lazy certificates.
     prepared: AtomicUsize,
     started: Instant,
@@ -57,6 +60,13 @@ enum SlotState {
     Broken { since: Instant },
 }
 
+/// What the loading thread is asked for.
+enum Load {
+    Certificate(Arc<CertificateSlot>),
+    /// The answer to a challenge for this name.
+    Answer(String),
+}
+
 /// Result of [`CertificateStore::get_or_load`].
 pub(crate) enum Chosen {
     Ready(SslContext),
@@ -75,6 +85,7 @@ impl CertificateStore {
             compressed,
             snapshot: RwLock::new(Arc::new(Snapshot { index: NameIndex::default(), slots: Vec::new() })),
             loader: OnceLock::new(),
+            challenges: OnceLock::new(),
             prepared: AtomicUsize::new(0),
             started: Instant::now(),
         });
@@ -125,6 +136,44 @@ impl CertificateStore {
         Chosen::None
     }
 
+    /// Answers challenges of a certificate authority from now on.
+    pub(crate) fn answer_challenges(
+        self: &Arc<Self>,
+        answers: Arc<dyn AnswerChallenges>,
+    ) -> Result<(), ContextError> {
+        self.start_loader().map_err(|error| ContextError::new(&error.to_string()))?;
+        // A second call changes nothing: settings are made anew with each configuration.
+        drop(self.challenges.set(Challenges::new(answers)));
+        Ok(())
+    }
+
+    /// Whether a client that sends this ALPN extension validates a name.
+    pub(crate) fn is_challenged(&self, offered: Option<&[u8]>, server_name: Option<&str>) -> bool {
+        self.challenges.get().is_some_and(|challenges| {
+            server_name.is_some_and(|name| challenges.are_asked(offered, &name.to_ascii_lowercase()))
+        })
+    }
+
+    /// The context with the answer to the challenge for a name.
+    pub(crate) fn answer(&self, server_name: Option<&str>) -> Chosen {
+        let (Some(challenges), Some(name), Some(loader)) =
+            (self.challenges.get(), server_name, self.loader.get())
+        else {
+            return Chosen::None;
+        };
+        let name = name.to_ascii_lowercase();
+        match challenges.get(&name) {
+            ChallengeContext::Ready(context) => Chosen::Ready(context),
+            ChallengeContext::Pending(signal) => Chosen::Pending(signal),
+            // Without its thread there is no store.
+            ChallengeContext::Load(signal) => match loader.send(Load::Answer(name)) {
+                Ok(()) => Chosen::Pending(signal),
+                Err(_) => Chosen::None,
+            },
+            ChallengeContext::None => Chosen::None,
+        }
+    }
+
     /// Whether a certificate covers this name.
     pub(crate) fn covers(&self, server_name: &str) -> bool {
         self.snapshot().index.covers(server_name)
@@ -146,7 +195,7 @@ impl CertificateStore {
         }
         let Some(loader) = self.loader.get() else { return Chosen::None };
         // A slot is queued once, so the queue is never longer than the list of certificates.
-        if loader.send(Arc::clone(slot)).is_err() {
+        if loader.send(Load::Certificate(Arc::clone(slot))).is_err() {
             return Chosen::None;
         }
         let signal = LoadSignal::new();
@@ -174,6 +223,12 @@ impl CertificateStore {
         // Only one thread replaces certificates, so the cell is still empty.
         drop(self.loader.set(sender));
         Ok(())
+    }
+
+    fn load_answer(&self, name: &str) {
+        if let Some(challenges) = self.challenges.get() {
+            challenges.load(name, &self.settings);
+        }
     }
 
     fn load(&self, slot: &CertificateSlot) {
@@ -252,11 +307,12 @@ fn index_of(certificates: &[OfferedCertificate]) -> NameIndex {
 }
 
 /// Loads requested certificates until the store is dropped.
-fn load(store: &Weak<CertificateStore>, requests: &Receiver<Arc<CertificateSlot>>) {
-    while let Ok(slot) = requests.recv() {
-        match store.upgrade() {
-            Some(store) => store.load(&slot),
-            None => return,
+fn load(store: &Weak<CertificateStore>, requests: &Receiver<Load>) {
+    while let Ok(wanted) = requests.recv() {
+        let Some(store) = store.upgrade() else { return };
+        match wanted {
+            Load::Certificate(slot) => store.load(&slot),
+            Load::Answer(name) => store.load_answer(&name),
         }
     }
 }

@@ -9,6 +9,7 @@ use penstock_sys::ssl;
 use penstock_sys::traffic::ProtocolVersion;
 
 use crate::certificate_store::{CertificateStore, Chosen};
+use crate::challenges;
 use crate::context::ContextError;
 use crate::extensions;
 use crate::groups;
@@ -17,6 +18,9 @@ use crate::settings::{AcceptorSettings, Group};
 use crate::signatures::{SignatureRules, Verifiable};
 use crate::signing;
 use crate::suites::{ChaCha20Switch, SuiteOrders};
+
+/// The extension with the protocols that a client offers (RFC 7301).
+const ALPN: u16 = 16;
 
 /// The policy that is applied to each ClientHello.
 pub(crate) struct ContextSelector {
@@ -68,7 +72,13 @@ impl ContextSelector {
         let find = |number: u16| hello.get_extension(number.into());
         let name = hello.servername(NameType::HOST_NAME);
         let verifiable = Verifiable::of(self.orders.signed_by(hello.ciphers()), find, self.rules);
-        let context = match self.certificate_store.get_or_load(name, verifiable) {
+        let is_challenge =
+            !ssl::is_quic(hello.ssl()) && self.certificate_store.is_challenged(find(ALPN), name);
+        let chosen = match is_challenge {
+            true => self.certificate_store.answer(name),
+            false => self.certificate_store.get_or_load(name, verifiable),
+        };
+        let context = match chosen {
             Chosen::Ready(context) => context,
             Chosen::Pending(signal) => {
                 let progress = signing::progress(hello.ssl()).ok_or(SelectCertError::ERROR)?;
@@ -101,7 +111,11 @@ impl ContextSelector {
                 // The context of a certificate takes early data where TCP does.
                 ssl::refuse_early_data(ssl);
             }
-            ssl::set_session_context(ssl, &sessions)?;
+            if is_challenge {
+                challenges::restrict(ssl)?;
+            } else {
+                ssl::set_session_context(ssl, &sessions)?;
+            }
             if let Some(groups) = groups {
                 ssl.set_curves_list(&groups::names(&groups))?;
             }

@@ -24,6 +24,7 @@ mod alpn;
 mod candidates;
 pub mod certificate;
 mod certificate_store;
+mod challenges;
 pub mod circuit;
 mod client_certificates;
 mod compression;
@@ -72,6 +73,7 @@ mod wire;
 
 pub use acceptor::Acceptor;
 pub use alpn::HttpVersions;
+pub use challenges::AnswerChallenges;
 pub use client_certificates::{
     AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, RevocationsError,
 };
@@ -86,7 +88,7 @@ pub use handshake::{ConnectingClient, Established};
 pub use ja4::Ja4;
 pub use legacy::{LEGACY_SUITES, Legacy};
 pub use mutual::{MutualError, MutualServer};
-pub use negotiated::Negotiated;
+pub use negotiated::{ApplicationProtocol, Negotiated};
 pub use offered_certificate::{CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
 pub use outbound::{Authorities, ClientIdentity, Outbound, OutboundError, OutboundStream, certificate_end};
 pub use quic::{QuicAnswer, QuicHandshake, QuicWait, quic_failure};

@@ -7,6 +7,7 @@ use penstock_metrics::{Extensions, LookupWait};
 use penstock_sys::ssl;
 
 use crate::alpn;
+use crate::challenges::ACME_TLS;
 use crate::early_data::EarlyDataOutcome;
 use crate::extensions;
 use crate::ja4::Ja4;
@@ -29,8 +30,8 @@ pub struct Negotiated {
     pub certificate: &'static str,
     /// Whether the client had to send a second ClientHello.
     pub retried: bool,
-    /// Whether the client agreed on HTTP/2.
-    pub http2: bool,
+    /// The protocol on top of TLS.
+    pub protocol: ApplicationProtocol,
     /// The server name the client asked for, in lower case.
     pub server_name: Option<String>,
     /// Outcome of early data.
@@ -46,6 +47,17 @@ pub struct Negotiated {
     pub extensions: Extensions,
     /// Tickets offered and issued.
     pub tickets: TicketFacts,
+}
+
+/// The protocol on top of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplicationProtocol {
+    /// HTTP/1, also for clients that agreed on none.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// None: a certificate authority has validated a name, and the connection ends (RFC 8737 section 3).
+    AcmeChallenge,
 }
 
 /// Reads what a finished handshake agreed on.
@@ -69,7 +81,11 @@ pub(crate) fn facts_of(ssl: &SslRef, early_data: EarlyDataOutcome) -> Negotiated
         group: ssl.curve_name().unwrap_or("none"),
         resumed: ssl.session_reused(),
         retried: ssl::used_hello_retry_request(ssl),
-        http2: ssl.selected_alpn_protocol() == Some(alpn::H2),
+        protocol: match ssl.selected_alpn_protocol() {
+            Some(alpn::H2) => ApplicationProtocol::Http2,
+            Some(ACME_TLS) => ApplicationProtocol::AcmeChallenge,
+            _ => ApplicationProtocol::Http1,
+        },
         server_name: ssl.servername(NameType::HOST_NAME).map(str::to_ascii_lowercase),
         early_data,
         ja4: signing::progress(ssl).and_then(HandshakeProgress::ja4),

@@ -147,8 +147,9 @@ fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
 fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reader<'_>) {
     let Some(flag) = flag.filter(|flag| flag.value == "true") else { return };
     let certificates = root.tls.as_ref().and_then(|tls| tls.value.certificates.as_ref());
-    if certificates.is_none_or(|list| list.value.is_empty()) {
-        let instead = "add tls: {certificates: [{chain: FILE, key: FILE}]}, or write tls: false";
+    let orders = root.tls.as_ref().is_some_and(|tls| tls.value.acme.is_some());
+    if !orders && certificates.is_none_or(|list| list.value.is_empty()) {
+        let instead = "add tls: {certificates: [{chain: FILE, key: FILE}]} or tls: {acme: {agree_to_terms: true}}, or write tls: false";
         reader.fault(position(flag), "tls: this listener needs a certificate and there is none", instead);
     }
 }

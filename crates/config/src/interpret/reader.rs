@@ -227,6 +227,16 @@ impl<'e> Reader<'e> {
         path
     }
 
+    /// A directory to write to, which need not exist yet.
+    pub(crate) fn output_directory(&mut self, key: &str, text: &Text) -> PathBuf {
+        let path = self.absolute(text);
+        if text.value.is_empty() || path.metadata().is_ok_and(|found| !found.is_dir()) {
+            let what = format!("{key}: {} is not a directory", path.display());
+            self.fault(position(text), what, "write the path of a directory");
+        }
+        path
+    }
+
     /// A file to write: its directory has to exist.
     pub(crate) fn output_file(&mut self, key: &str, text: &Text) -> PathBuf {
         let path = self.absolute(text);

@@ -36,6 +36,8 @@ pub(super) fn tls(section: Option<&Spanned<raw::Tls>>, reader: &mut Reader<'_>) 
     Tls {
         certificates,
         certificate_directories,
+        // Added when the sites are known.
+        acme: None,
         oldest,
         newest,
         legacy,

@@ -10,6 +10,7 @@ use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::DirectoryLimits;
 use penstock_tls::{ChaCha20, ClientCertificates, Compression, DefaultFor, Group, Legacy, Suite};
 
+use super::acme::Acme;
 use super::keys::RemoteKeyPlace;
 use crate::certificate_files::{CertificateFiles, FoundCertificate, Stamp, Unusable};
 use crate::limits;
@@ -23,6 +24,9 @@ pub struct Tls {
     pub certificates: Vec<ConfiguredCertificate>,
     /// Directories of certificates, which may change at any time.
     pub certificate_directories: Vec<CertificateDirectory>,
+    /// Certificates ordered from an authority; `None` if there are none. Their directory is one of
+    /// `certificate_directories`.
+    pub acme: Option<Acme>,
     /// The oldest version spoken, of 1.2 and 1.3.
     pub oldest: ProtocolVersion,
     /// The oldest version spoken, if that is one of before 1.2; `oldest` is 1.2 then.
@@ -165,6 +169,7 @@ impl Default for Tls {
         Self {
             certificates: Vec::new(),
             certificate_directories: Vec::new(),
+            acme: None,
             oldest: ProtocolVersion::Tls12,
             newest: ProtocolVersion::Tls13,
             legacy: None,

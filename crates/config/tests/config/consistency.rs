@@ -28,6 +28,14 @@ fn a_host_of_a_site_on_https_that_no_certificate_is_for_is_named_with_its_line()
 }
 
 #[test]
+fn a_host_whose_certificate_is_ordered_needs_no_other() {
+    let sites = "- {hosts: [other.example.com, \"*.example.org\"], origin: {directory: video}}\n";
+    let said = said(BOTH, sites, ", acme: {agree_to_terms: true, ca_file: ec.crt}");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("no certificate is for *.example.org"), "{said:?}");
+}
+
+#[test]
 fn a_host_that_answers_without_tls_only_needs_no_certificate() {
     let sites = "- {hosts: [other.example.com], listeners: [plain], origin: {directory: video}}\n";
     assert_eq!(said(BOTH, sites, ""), [""; 0]);

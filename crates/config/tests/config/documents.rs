@@ -94,6 +94,10 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.signed_urls" => {
             with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))
         }
+        "tls.acme" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{hosts: [a.example], origin: {{directory: video}}}}]\n\
+             tls: {{acme: {{agree_to_terms: true, ca_file: ec.crt, {line}}}}}\n"
+        ),
         "tls.certificates" => {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: ec.key, {line}}}]}}"))
         }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
 mod access;
+mod acme;
 mod arbitrary;
 mod caching;
 mod cluster;

@@ -80,8 +80,8 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
         ("index: a.html", "edge.yaml:3: unknown key `index`; it belongs to `sites` or `sites.routes`"),
         (
             "directory: /srv",
-            "edge.yaml:3: unknown key `directory`; it belongs to `tls.certificates` or `tls.tickets` or \
-             `tls.ech` or `sites.origin` or `cache.memory` or `cache.disk`",
+            "edge.yaml:3: unknown key `directory`; it belongs to `tls.certificates` or `tls.acme` or \
+             `tls.tickets` or `tls.ech` or `sites.origin` or `cache.memory` or `cache.disk`",
         ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");

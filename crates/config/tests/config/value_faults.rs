@@ -197,7 +197,7 @@ sites: [{origin: {directory: video}}]
 fn a_tls_listener_needs_a_certificate() {
     let text = "listeners:\n- {address: 127.0.0.1:443, tls: true}\nsites: [{origin: {directory: video}}]\n";
     let fault = "edge.yaml:2: tls: this listener needs a certificate and there is none; add tls: {certificates: \
-                 [{chain: FILE, key: FILE}]}, or write tls: false";
+                 [{chain: FILE, key: FILE}]} or tls: {acme: {agree_to_terms: true}}, or write tls: false";
     assert_eq!(Fixture::new().faults(text), [fault]);
 }
 

@@ -9,7 +9,9 @@ use penstock_content::{Network, NetworkEntry};
 use penstock_egress::{Outlet, Traffic};
 use penstock_http::proxy;
 use penstock_sys::ConnectedSocket;
-use penstock_tls::{ConnectingClient, Established, HandshakeFailure, HttpVersions, alert};
+use penstock_tls::{
+    ApplicationProtocol, ConnectingClient, Established, HandshakeFailure, HttpVersions, alert,
+};
 use tokio::time::{timeout, timeout_at};
 
 use crate::clients::Inbound;
@@ -189,7 +191,12 @@ fn take_over(
         worker.shard.hello_retried();
     }
     let (extensions, ja4, client_certificate) = (facts.extensions, facts.ja4, facts.client_certificate);
-    let http2 = facts.http2;
+    let http2 = match facts.protocol {
+        ApplicationProtocol::Http1 => false,
+        ApplicationProtocol::Http2 => true,
+        // Nothing is sent on such a connection.
+        ApplicationProtocol::AcmeChallenge => return None,
+    };
     worker.shard.tickets(facts.tickets.issued.into(), facts.tickets.offered);
     let facts = HandshakeFacts {
         version: facts.version,

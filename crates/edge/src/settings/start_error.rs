@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use penstock_acme::StorageError;
 use penstock_content::StoreError;
 use penstock_sys::socket::ListenError;
 use penstock_tls::tickets::NoRandomness;
@@ -42,6 +43,10 @@ pub enum StartError {
     },
     /// The client of a keyserver could not be made.
     RemoteKeys(io::Error),
+    /// The storage of ordered certificates cannot be used.
+    Storage(StorageError),
+    /// The certificate for the time before the first order could not be made.
+    SelfSigned(String),
     /// A thread or its runtime could not be made.
     Thread(io::Error),
     /// No session ticket key could be made.
@@ -68,6 +73,8 @@ impl fmt::Display for StartError {
                 write!(f, "cannot open the access log {}: {source}", path.display())
             }
             Self::RemoteKeys(error) => write!(f, "cannot use a keyserver: {error}"),
+            Self::Storage(error) => error.fmt(f),
+            Self::SelfSigned(error) => write!(f, "cannot make a self-signed certificate: {error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Randomness(error) => error.fmt(f),
         }
@@ -82,11 +89,15 @@ impl StartError {
         match self {
             Self::KeyLog { source, .. } | Self::AccessLog { source, .. } => Some(source),
             Self::RemoteKeys(source) | Self::Thread(source) => Some(source),
+            Self::Storage(error) => Some(error.source()),
             Self::Cache(error) => error.system_error(),
             Self::Listen(error) => Some(&error.source),
-            Self::UnusedSocket(_) | Self::Site(_) | Self::Tls(_) | Self::Kernel(_) | Self::Randomness(_) => {
-                None
-            }
+            Self::UnusedSocket(_)
+            | Self::Site(_)
+            | Self::Tls(_)
+            | Self::Kernel(_)
+            | Self::SelfSigned(_)
+            | Self::Randomness(_) => None,
         }
     }
 }

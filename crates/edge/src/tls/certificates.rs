@@ -27,6 +27,8 @@ use crate::tls::remote_keys::RemoteKeys;
 pub(crate) struct CertificateSet {
     named: Vec<Named>,
     directories: Vec<Directory>,
+    /// Self-signed ones for names whose certificates are being ordered.
+    placeholders: Vec<Arc<Certificate>>,
 }
 
 /// A certificate that the configuration names.
@@ -75,7 +77,10 @@ impl LoadCertificate for OnDisk {
 
 impl CertificateSet {
     /// Starts with the certificates that the configuration names.
-    pub(crate) fn new(tls: &Tls, keys: &RemoteKeys) -> Self {
+    ///
+    /// # Errors
+    /// Why a self-signed certificate cannot be made.
+    pub(crate) fn new(tls: &Tls, keys: &RemoteKeys) -> Result<Self, String> {
         let named = tls.certificates.iter().map(|one| {
             let remote = one.remote.as_ref().and_then(|place| keys.at(place));
             let certificate = match &remote {
@@ -91,7 +96,13 @@ impl CertificateSet {
             unusable: one.unusable.clone(),
             lazy: HashMap::new(),
         });
-        Self { named: named.collect(), directories: directories.collect() }
+        let ordered = tls.acme.iter().flat_map(|orders| &orders.names);
+        let placeholders = ordered.map(|name| penstock_acme::placeholder(name, SystemTime::now()));
+        Ok(Self {
+            named: named.collect(),
+            directories: directories.collect(),
+            placeholders: placeholders.collect::<Result<_, _>>()?,
+        })
     }
 
     /// The certificates that can be sent to clients.
@@ -101,6 +112,15 @@ impl CertificateSet {
         for directory in &mut self.directories {
             directory.offer(&mut offered);
         }
+        let known: HashSet<&str> =
+            offered.iter().flat_map(|one| one.summary.names()).map(String::as_str).collect();
+        let needed = self
+            .placeholders
+            .iter()
+            .filter(|one| !one.names().iter().all(|name| known.contains(name.as_str())));
+        let needed: Vec<OfferedCertificate> =
+            needed.map(|one| OfferedCertificate::loaded(one, DefaultFor::Unmarked)).collect();
+        offered.extend(needed);
         offered
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_acme::AcmeStatus;
 use penstock_config::limits;
 use penstock_fleet::Fleet;
 use penstock_tls::ocsp::Staples;
@@ -16,6 +17,8 @@ pub(crate) struct TlsState {
     pub(crate) sessions: Arc<InternalStore>,
     /// OCSP responses by certificate.
     pub(crate) staples: Arc<Staples>,
+    /// Orders of certificates.
+    pub(crate) orders: Arc<AcmeStatus>,
     /// What is shared with other edges; `None` if nothing is.
     pub(crate) fleet: Option<Arc<Fleet>>,
 }
@@ -29,7 +32,12 @@ impl TlsState {
             lifetime_seconds: limits::SESSION_LIFETIME_SECONDS,
             shards: limits::SESSION_CACHE_SHARDS,
         });
-        Self { sessions: Arc::new(InternalStore::new(cache, now)), staples: Arc::default(), fleet }
+        Self {
+            sessions: Arc::new(InternalStore::new(cache, now)),
+            staples: Arc::default(),
+            orders: Arc::default(),
+            fleet,
+        }
     }
 
     /// Frees some of the expired sessions. Called about once a second.

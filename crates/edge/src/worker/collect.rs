@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
+use penstock_acme::{AcmeStatus, NameState, NameStatus, Outcome};
 use penstock_cache::Disks;
 use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
@@ -16,8 +17,8 @@ use penstock_tls::ocsp::Staples;
 use penstock_tls::session_store::InternalStore;
 
 use crate::metrics::{
-    ChaCha20Reading, DiskTierReading, KernelTlsReading, Metrics, OriginServerReading, PeerReading, Readings,
-    StapleReading, TierCounters, Watch,
+    ChaCha20Reading, DiskTierReading, KernelTlsReading, Metrics, OrderedName, OrdersReading,
+    OriginServerReading, PeerReading, Readings, StapleReading, TierCounters, Watch,
 };
 use crate::tls::{ChaCha20Control, RemoteKeys, TlsState};
 
@@ -29,6 +30,7 @@ pub struct Collector {
     costs: Mutex<Costs>,
     sessions: Arc<InternalStore>,
     staples: Arc<Staples>,
+    orders: Arc<AcmeStatus>,
     fleet: Option<Arc<Fleet>>,
     settings: Mutex<CollectedParts>,
     watch: Mutex<Watch>,
@@ -53,6 +55,7 @@ impl Collector {
             costs: Mutex::default(),
             sessions: Arc::clone(&tls_state.sessions),
             staples: Arc::clone(&tls_state.staples),
+            orders: Arc::clone(&tls_state.orders),
             fleet: tls_state.fleet.clone(),
             settings: Mutex::default(),
             watch: Mutex::default(),
@@ -84,6 +87,9 @@ impl Collector {
                 sections.insert("private_keys".to_owned(), keys.status());
             }
             sections.insert("problems".to_owned(), lock(&self.watch).status());
+        }
+        if let (Some(orders), Some(sections)) = (orders(&self.orders), status.as_object_mut()) {
+            sections.insert("acme".to_owned(), orders.status());
         }
         status
     }
@@ -156,6 +162,7 @@ impl Collector {
             kernel_tls: kernel_tls(),
             session_cache: self.sessions.cache.counts(),
             staples: staples(&self.staples, now),
+            orders: orders(&self.orders),
             remote_keys: remote_keys.reading(),
             origin_servers: origin_servers(origins),
             peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
@@ -181,6 +188,24 @@ fn seal_rates(costs: &Costs) -> Vec<(&'static str, f64)> {
     let rate = |cipher| costs.of(cipher).user_space_seal.map(|rate| rate.bytes_per_second());
     let rates = CIPHERS.into_iter().zip(CIPHER_LABELS);
     rates.filter_map(|(cipher, label)| rate(cipher).map(|rate| (label, rate))).collect()
+}
+
+/// `None` while no certificate is ordered.
+fn orders(status: &AcmeStatus) -> Option<OrdersReading> {
+    let names = status.names();
+    let reading = |one: NameStatus| OrderedName {
+        name: one.name,
+        state: one.state.label(),
+        not_after: one.not_after,
+        next: one.next,
+        error: one.error,
+    };
+    (!names.is_empty()).then(|| OrdersReading {
+        states: NameState::ALL
+            .map(|state| (state.label(), names.iter().filter(|one| one.state == state).count() as u64)),
+        outcomes: Outcome::ALL.map(Outcome::label).into_iter().zip(status.outcomes()).collect(),
+        names: names.into_iter().map(reading).collect(),
+    })
 }
 
 /// Without its `tls` module the kernel seals no connections.

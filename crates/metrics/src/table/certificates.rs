@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::certificates::ENDS;
 use crate::labels::ReloadOutcome;
+use crate::limits;
 use crate::metric::{Kind, Metric, closed, open};
 
 pub(super) const METRICS: &[Metric] = &[
@@ -50,5 +51,41 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Changes of certificate files, which take effect without a reload.",
         labels: &[closed("outcome", ReloadOutcome::LABELS)],
         read: |from, out| out.each(|outcome: ReloadOutcome| from.metrics.certificates.changes(outcome)),
+    },
+    Metric {
+        name: "penstock_acme_orders_total",
+        kind: Kind::Counter,
+        help: "Orders of certificates (ACME) that have ended, by outcome: `issued`; `rejected` by the authority; `rate_limited`; `unavailable`, the authority cannot be reached or has a fault; `local`, storage or command.",
+        labels: &[open("outcome", "as in the description")],
+        read: |from, out| {
+            for (outcome, count) in from.readings.orders.iter().flat_map(|orders| &orders.outcomes) {
+                out.sample(&[outcome], *count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_acme_names",
+        kind: Kind::Gauge,
+        help: "Names with a certificate of the authority (ACME), by state: `missing`, `ordering`, `waiting` for another machine, `valid`, `failing`. `/status.json` has the authority's words.",
+        labels: &[open("state", "as in the description")],
+        read: |from, out| {
+            for (state, count) in from.readings.orders.iter().flat_map(|orders| &orders.states) {
+                out.sample(&[state], *count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_acme_next_timestamp_seconds",
+        kind: Kind::Gauge,
+        help: "When a certificate is renewed, or its order tried again, in seconds since 1970; the first 100 names.",
+        labels: &[open("subject", "the host name")],
+        read: |from, out| {
+            let names = from.readings.orders.iter().flat_map(|orders| &orders.names);
+            for one in names.take(limits::CERTIFICATES) {
+                if let Some(Ok(since)) = one.next.map(|next| next.duration_since(UNIX_EPOCH)) {
+                    out.sample(&[&one.name], since.as_secs());
+                }
+            }
+        },
     },
 ];

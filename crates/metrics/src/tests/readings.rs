@@ -3,9 +3,25 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::{
-    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginServerReading,
-    PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TierCounters,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
+    OrdersReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheCounts,
+    SignerStatus, StapleReading, TierCounters,
 };
+
+fn full_orders() -> OrdersReading {
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    OrdersReading {
+        states: [("missing", 0), ("ordering", 0), ("waiting", 0), ("valid", 1), ("failing", 0)],
+        outcomes: vec![("issued", 190)],
+        names: vec![OrderedName {
+            name: "video.example".to_owned(),
+            state: "valid",
+            not_after: Some(at(191)),
+            next: Some(at(192)),
+            error: None,
+        }],
+    }
+}
 
 /// A program with all parts. All numbers differ.
 pub(super) fn full_readings() -> Readings {
@@ -28,6 +44,7 @@ pub(super) fn full_readings() -> Readings {
             expired: 111,
             evicted: 112,
         },
+        orders: Some(full_orders()),
         staples: vec![StapleReading {
             subject: "video.example".to_owned(),
             kind: "ecdsa",

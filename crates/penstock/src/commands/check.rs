@@ -98,6 +98,8 @@ fn summary(config: &Config) -> String {
     let certificates = config.tls.certificates.len() + in_directories.sum::<usize>();
     let mut parts = vec![count(config.listeners.len(), "listener"), count(config.sites.len(), "site")];
     parts.extend((certificates > 0).then(|| count(certificates, "certificate")));
+    let ordered = config.tls.acme.as_ref().map_or(0, |acme| acme.names.len());
+    parts.extend((ordered > 0).then(|| count(ordered, "ordered name")));
     let elsewhere = config.tls.certificates.iter().filter(|one| one.remote.is_some()).count();
     parts.extend((elsewhere > 0).then(|| count(elsewhere, "remote private key")));
     parts.push(count(config.workers.get(), "worker"));

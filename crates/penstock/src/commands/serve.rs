@@ -24,6 +24,7 @@ use crate::{descriptors, findings, logging, privileges, self_signed, systemd, te
 
 mod admin;
 mod calibration;
+mod domain;
 mod log_pipe;
 
 use admin::AdminListener;
@@ -96,6 +97,12 @@ fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     if let Some(file) = &arguments.from.config {
         return Config::load(file).map_err(Failure::Config);
     }
+    if let (Some(root), false) = (&arguments.from.root, arguments.domain.domain.is_empty()) {
+        let mut config =
+            domain::configuration(root, &arguments.domain, &arguments.listen).map_err(Failure::Config)?;
+        change(&mut config, arguments);
+        return Ok(config);
+    }
     let addresses = listen_addresses(&arguments.listen);
     let certificate = if arguments.plain {
         None
@@ -107,9 +114,14 @@ fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
     let root = arguments.from.root.as_deref().unwrap_or_else(|| Path::new(""));
     let mut config =
         Config::for_directory(root, &addresses, certificate).map_err(|fault| Failure::Config(vec![fault]))?;
+    change(&mut config, arguments);
+    Ok(config)
+}
+
+/// Applies the options that stand for keys of a configuration file.
+fn change(config: &mut Config, arguments: &ServeArgs) {
     config.workers = arguments.workers.unwrap_or(config.workers);
     config.admin = arguments.admin.map(|address| Admin { address, hosts: Vec::new(), token: None });
-    Ok(config)
 }
 
 /// Every address that the configuration listens on.
@@ -147,6 +159,8 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
         StartError::UnusedSocket(_)
         | StartError::Site(_)
         | StartError::RemoteKeys(_)
+        | StartError::Storage(_)
+        | StartError::SelfSigned(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
         | StartError::KeyLog { .. }
@@ -186,13 +200,18 @@ fn log_start(arguments: &ServeArgs, config: &Config, server: &Server, admin: Opt
         tracing::info!("ready, workers: {}", config.workers);
         return;
     };
-    for address in addresses {
+    for name in &arguments.domain.domain {
+        terminal::say(&format!("Serving {} at https://{name}/", root.display()));
+    }
+    for address in addresses.into_iter().filter(|_| arguments.domain.domain.is_empty()) {
         terminal::say(&format!("Serving {} at {}", root.display(), url(address, !arguments.plain)));
     }
     if let Some(admin) = admin {
         terminal::say(&format!("Metrics at http://{}/metrics", admin.address()));
     }
-    if !arguments.plain {
+    if !arguments.domain.domain.is_empty() {
+        terminal::say("The certificate is ordered now; until then it is self-signed.");
+    } else if !arguments.plain {
         terminal::say("The certificate is self-signed, so browsers ask before they trust it.");
     }
     terminal::say("Ctrl-C stops.");

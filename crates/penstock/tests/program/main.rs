@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 #![expect(clippy::print_stdout, reason = "shown with a test that fails")]
 
+mod acme;
 mod bad_input;
 mod bytes;
 mod cached;

@@ -149,7 +149,8 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     let body = StreamBody::new(stream, request, started, settings);
     let mut body = BoundedBody::new(body, &worker, address, settings);
     let (listener, is_leaving) = (shared.facts.rules.as_deref(), worker.is_unhealthy());
-    let audience = Audience::Clients(Clients { sites: &settings.sites, listener, is_leaving });
+    let orders = settings.orders.as_ref();
+    let audience = Audience::Clients(Clients { sites: &settings.sites, listener, orders, is_leaving });
     let handled = handle(&content, audience, client, &mut body).await;
     // Held until the response has been sent: it comes from the origin as well.
     let share = body.share.take();

@@ -1,0 +1,33 @@
+//! Certificates ordered from a certificate authority (ACME, RFC 8555).
+//!
+//! [`Acme`] runs on a thread of its own. It writes each certificate with its key into the storage directory, where the server
+//! finds it as in any other directory of certificates. Challenge answers are files of the same directory, so that each machine
+//! that shares it can answer.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # fn start(config: &penstock_config::Config) -> std::io::Result<()> {
+//! let status = Arc::new(penstock_acme::AcmeStatus::default());
+//! if let Some(settings) = &config.tls.acme {
+//!     let _orders = penstock_acme::Acme::start(settings.clone(), Arc::clone(&status))?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod account;
+mod challenge;
+mod client;
+mod failure;
+mod order;
+mod orders;
+mod schedule;
+mod self_signed;
+mod status;
+mod storage;
+
+pub use orders::Acme;
+pub use self_signed::placeholder;
+pub use status::{AcmeStatus, NameState, NameStatus, Outcome};
+pub use storage::{Storage, StorageError};

@@ -1,0 +1,305 @@
+//! The thread that orders and renews certificates.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use instant_acme::Account;
+use penstock_config::{Acme as Settings, limits};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use crate::account;
+use crate::client::{CaClient, RetryAfter};
+use crate::failure::{Failure, is_bad_nonce, is_unknown_account};
+use crate::order::{OrderError, order};
+use crate::schedule::{Window, pause, random, renewal};
+use crate::status::{AcmeStatus, NameState, Outcome};
+use crate::storage::{OrderLock, Storage, Stored};
+
+/// Orders and renews the certificates of a configuration until it is dropped.
+#[derive(Debug)]
+pub struct Acme {
+    settings: Settings,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Acme {
+    /// Starts the thread. The storage has to be open.
+    ///
+    /// # Errors
+    /// When the system has no space for a thread.
+    pub fn start(settings: Settings, status: Arc<AcmeStatus>) -> io::Result<Self> {
+        let storage = Storage::open(&settings).map_err(io::Error::other)?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel();
+        status.reset(&settings.names);
+        let orders = Orders::new(settings.clone(), storage, status);
+        let thread = std::thread::Builder::new().name("acme".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    // A dropped sender ends it too.
+                    _ = stopped => {}
+                    () = orders.run() => {}
+                }
+            });
+            // Looking up the authority's name may last.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { settings, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Whether these are the settings it was started with.
+    pub fn is_for(&self, settings: &Settings) -> bool {
+        self.settings == *settings
+    }
+}
+
+impl Drop for Acme {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A command for DNS may just be starting, so the server does not wait for the end of the thread.
+        drop(self.thread.take());
+    }
+}
+
+struct Orders {
+    settings: Settings,
+    storage: Storage,
+    status: Arc<AcmeStatus>,
+    client: CaClient,
+    retry_after: RetryAfter,
+    /// Opened when it is needed first.
+    account: Option<Account>,
+    names: Vec<Name>,
+}
+
+/// The certificate of one name.
+struct Name {
+    name: String,
+    /// When it is looked at again.
+    next: Instant,
+    /// Failed orders in a row.
+    failures: u32,
+    window: Option<Window>,
+    /// When the authority is asked for its window again.
+    window_due: Instant,
+    /// When this process ordered it last.
+    ordered: Option<Instant>,
+}
+
+impl Orders {
+    fn new(settings: Settings, storage: Storage, status: Arc<AcmeStatus>) -> Self {
+        let retry_after = RetryAfter::default();
+        let client = CaClient::new(settings.authorities.clone(), retry_after.clone());
+        let now = Instant::now();
+        let name = |name: &String| Name {
+            name: name.clone(),
+            next: now,
+            failures: 0,
+            window: None,
+            window_due: now,
+            ordered: None,
+        };
+        let names = settings.names.iter().map(name).collect();
+        Self { settings, storage, status, client, retry_after, account: None, names }
+    }
+
+    async fn run(mut self) {
+        while let Some(place) = (0..self.names.len()).min_by_key(|place| self.names[*place].next) {
+            let left = self.names[place].next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.attend(place).await;
+            } else {
+                sleep(left).await;
+            }
+        }
+    }
+
+    /// Looks at the certificate of a name, and orders one if it is due.
+    async fn attend(&mut self, place: usize) {
+        let name = self.names[place].name.clone();
+        let stored = self.storage.certificate(&name);
+        if let Some(stored) = &stored {
+            self.ask_for_window(place, stored).await;
+        }
+        if let Some(due) = self.not_due(place, stored.as_ref()) {
+            return self.wait_for_renewal(place, stored.as_ref(), due);
+        }
+        let lock = match self.storage.lock() {
+            Ok(Some(lock)) => lock,
+            Ok(None) => {
+                let pause = Duration::from_secs(limits::ACME_LOCK_SECONDS).mul_f64(1.0 + random());
+                self.show(place, NameState::Waiting, pause);
+                return;
+            }
+            Err(error) => return self.failed(place, &error.into()),
+        };
+        // Another process may have ordered it just before.
+        let stored = self.storage.certificate(&name);
+        if let Some(due) = self.not_due(place, stored.as_ref()) {
+            return self.wait_for_renewal(place, stored.as_ref(), due);
+        }
+        self.status.change(&name, |status| status.state = NameState::Ordering);
+        self.storage.sweep_answers(SystemTime::now());
+        let limit = Duration::from_secs(limits::ACME_ORDER_SECONDS_MAX);
+        let ended = timeout(limit, self.order(&name, stored.as_ref(), &lock)).await;
+        let ended = ended.unwrap_or_else(|_| {
+            Err(Failure::new(Outcome::Unavailable, "the CA has not finished the order in time"))
+        });
+        drop(lock);
+        match ended {
+            Ok(()) => self.issued(place),
+            Err(failure) => self.failed(place, &failure.with_retry_after(&self.retry_after)),
+        }
+    }
+
+    /// When the certificate is renewed, if that is not now.
+    fn not_due(&self, place: usize, stored: Option<&Stored>) -> Option<SystemTime> {
+        let now = SystemTime::now();
+        let name = &self.names[place];
+        // An authority that always wants a renewal gets one an hour.
+        let is_recent =
+            |ordered: Instant| ordered.elapsed() < Duration::from_secs(limits::ACME_WINDOW_SECONDS);
+        let window = name.window.filter(|_| !name.ordered.is_some_and(is_recent));
+        Some(renewal(stored?, window, now)).filter(|due| *due > now)
+    }
+
+    fn wait_for_renewal(&mut self, place: usize, stored: Option<&Stored>, due: SystemTime) {
+        let name = &mut self.names[place];
+        name.failures = 0;
+        let until_due = due.duration_since(SystemTime::now()).unwrap_or_default();
+        // The system's clock may be set meanwhile.
+        let longest = Duration::from_secs(limits::ACME_CHECK_SECONDS);
+        let until_window = name.window_due.saturating_duration_since(Instant::now());
+        name.next = Instant::now() + until_due.min(longest).min(until_window.max(Duration::from_secs(1)));
+        let not_after = stored.map(|stored| stored.facts.not_after);
+        self.status.change(&name.name, |status| {
+            (status.state, status.error) = (NameState::Valid, None);
+            (status.not_after, status.next) = (not_after, Some(due));
+        });
+    }
+
+    /// Asks the authority when it wants the certificate to be renewed, if that is due. Without an answer the window stays.
+    async fn ask_for_window(&mut self, place: usize, stored: &Stored) {
+        if self.names[place].window_due > Instant::now() {
+            return;
+        }
+        let asked = self.window(stored).await;
+        let name = &mut self.names[place];
+        let pause = match asked {
+            Ok(Some((start, end, pause))) => {
+                if !name.window.is_some_and(|known| known.is(start, end)) {
+                    name.window = Some(Window::choose(start, end, random()));
+                }
+                let longest = Duration::from_secs(limits::ACME_WINDOW_SECONDS_MAX);
+                pause.clamp(Duration::from_secs(limits::ACME_WINDOW_SECONDS_MIN), longest)
+            }
+            Ok(None) => Duration::from_secs(limits::ACME_WINDOW_SECONDS_MAX),
+            Err(failure) => {
+                tracing::debug!("acme: no renewal information for {}: {}", name.name, failure.words);
+                Duration::from_secs(limits::ACME_WINDOW_SECONDS)
+            }
+        };
+        name.window_due = Instant::now() + pause;
+    }
+
+    /// The window of a certificate, and when to ask again; `None` if the authority or the certificate has none.
+    async fn window(
+        &mut self,
+        stored: &Stored,
+    ) -> Result<Option<(SystemTime, SystemTime, Duration)>, Failure> {
+        let Some(identifier) = account::identifier(&stored.facts) else { return Ok(None) };
+        if self.account.is_none() {
+            self.account = account::stored(&self.storage, &self.client).await?;
+        }
+        let Some(account) = &self.account else { return Ok(None) };
+        match account.renewal_info(&identifier).await {
+            Ok((info, pause)) => {
+                let window = info.suggested_window;
+                Ok(Some((window.start.into(), window.end.into(), pause)))
+            }
+            Err(instant_acme::Error::Unsupported(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn order(&mut self, name: &str, stored: Option<&Stored>, _lock: &OrderLock) -> Result<(), Failure> {
+        tracing::info!("acme: ordering a certificate for {name} from {}", self.settings.directory);
+        let replaces = || stored.and_then(|stored| account::identifier(&stored.facts));
+        let account = match self.account.take() {
+            Some(account) => account,
+            None => account::open(&self.settings, &self.storage, &self.client).await?,
+        };
+        let (settings, storage) = (&self.settings, &self.storage);
+        let mut ended = order(&account, settings, storage, name, replaces()).await;
+        for _ in 0..limits::ACME_NONCE_ATTEMPTS {
+            match &ended {
+                Err(OrderError::Library(error)) if is_bad_nonce(error) => {
+                    ended = order(&account, settings, storage, name, replaces()).await;
+                }
+                _ => break,
+            }
+        }
+        let account = match &ended {
+            Err(OrderError::Library(error)) if is_unknown_account(error) => {
+                tracing::info!("acme: {} does not know the stored account any more", settings.directory);
+                storage.forget_account()?;
+                let account = account::open(settings, storage, &self.client).await?;
+                order(&account, settings, storage, name, None).await?;
+                account
+            }
+            _ => {
+                ended?;
+                account
+            }
+        };
+        // After a failure it is opened again, with the authority's current addresses.
+        self.account = Some(account);
+        Ok(())
+    }
+
+    fn issued(&mut self, place: usize) {
+        let name = &mut self.names[place];
+        (name.failures, name.window) = (0, None);
+        (name.ordered, name.window_due) = (Some(Instant::now()), Instant::now());
+        name.next = Instant::now();
+        self.status.count(Outcome::Issued);
+        let now = SystemTime::now();
+        let facts = self.storage.certificate(&name.name).map(|stored| stored.facts);
+        if facts.is_some_and(|facts| facts.not_before > now || facts.not_after < now) {
+            tracing::warn!(
+                "acme: the new certificate for {} is not valid now; set the clock of this machine",
+                name.name
+            );
+        }
+        tracing::info!("acme: there is a new certificate for {}", name.name);
+    }
+
+    fn failed(&mut self, place: usize, failure: &Failure) {
+        let name = &mut self.names[place];
+        name.failures = name.failures.saturating_add(1);
+        let pause = pause(name.failures, failure, random());
+        self.status.count(failure.outcome);
+        self.status.change(&name.name, |status| status.error = Some(failure.words.clone()));
+        tracing::warn!(
+            "acme: no certificate for {}: {}; the next attempt is in {} s",
+            name.name,
+            failure.words,
+            pause.as_secs()
+        );
+        self.show(place, NameState::Failing, pause);
+    }
+
+    /// Shows a state that lasts until the next look after `pause`.
+    fn show(&mut self, place: usize, state: NameState, pause: Duration) {
+        let name = &mut self.names[place];
+        name.next = Instant::now() + pause;
+        self.status.change(&name.name, |status| {
+            (status.state, status.next) = (state, Some(SystemTime::now() + pause));
+        });
+    }
+}
