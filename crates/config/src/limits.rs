@@ -438,3 +438,6 @@ const _: () = assert!(
     TICKET_KEY_ROTATION_SECONDS * TICKET_KEYS_KEPT as u64 <= TICKET_LIFETIME.as_secs(),
     "a ticket key must not outlive the longest ticket (RFC 8446 §4.6.1)"
 );
+
+/// Responses of at least so many bytes have the network measured behind them: round-trip time, delivery rate, what was sent again.
+pub const CARRIAGE_BYTES_MIN: u64 = 64 * 1024;

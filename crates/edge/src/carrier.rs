@@ -1,6 +1,7 @@
 //! One request and its response on a connection or stream: receiving the body, sending, recording.
 
 mod alternative;
+mod asked;
 mod drive;
 mod multiplexer;
 mod record;

@@ -14,6 +14,7 @@ use penstock_content::{
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
 use penstock_sys::end_of_round;
+use penstock_sys::socket::carriage;
 use tokio::task::coop::consume_budget;
 
 use crate::carrier::{
@@ -207,7 +208,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
         }
     };
     name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
-    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
+    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::outcome));
     let version = parsed.as_ref().map_or(HttpVersion::Http11, Request::version);
     let sent = respond(connection, response, version, may_stay, settings).await;
     drop(share);
@@ -294,6 +295,7 @@ async fn respond(
         Box::pin(tunnel::pass(connection, tunnel, &mut sent)).await;
     }
     let now = Instant::now();
+    sent.carried = connection.carriage.measure(sent.bytes, || carriage(&connection.socket).ok());
     let unacknowledged = Unacknowledged::new(budget, sent.bytes, now);
     connection.unacknowledged = sent.short.is_none().then_some(unacknowledged);
     // An orderly end would make the client take a part for the whole (RFC 9112 §9.8). Pages of a truncated file that are

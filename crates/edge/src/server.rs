@@ -456,7 +456,8 @@ fn prepare(
     let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
-    Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
+    let settings = Settings::prepare(config, previous, tickets, tls_state, sink, kernel, chacha20)?;
+    Ok(Arc::new(settings.counted_in(collector.metrics())))
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
@@ -559,7 +560,11 @@ fn follow_nodes(
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
     collector.set_parts(CollectedParts {
-        origins: settings.sites.origins().cloned().collect(),
+        origins: settings
+            .sites
+            .origins_by_site()
+            .map(|(site, origin)| (site.into(), Arc::clone(origin)))
+            .collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),
         remote_keys: Arc::clone(&settings.remote_keys),

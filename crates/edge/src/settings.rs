@@ -21,11 +21,14 @@ use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Sink;
+use crate::metrics::{Metrics, SiteId};
 use crate::tls::{CertificateSet, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
 pub(crate) struct Settings {
     pub(crate) sites: SiteTable,
+    /// What the sites are in the counters, by number.
+    pub(crate) counted_sites: Vec<SiteId>,
     /// The cache; `None` if no site has needed one since the start.
     pub(crate) store: Option<Arc<Store>>,
     /// `None` if no listener uses TLS.
@@ -94,6 +97,7 @@ impl Settings {
         };
         Ok(Self {
             sites: sites.map_err(StartError::Site)?,
+            counted_sites: Vec::new(),
             store,
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
@@ -120,6 +124,12 @@ impl Settings {
             strikes,
             access_log,
         })
+    }
+
+    /// The same, with the sites counted here.
+    pub(crate) fn counted_in(mut self, metrics: &Metrics) -> Self {
+        self.counted_sites = self.sites.names().map(|name| metrics.site(name)).collect();
+        self
     }
 }
 

@@ -8,6 +8,10 @@ use crate::labels::{CertificateCompression, EncryptedHello, LabelSet, OTHER, Sta
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerId(pub(crate) usize);
 
+/// The identity of a site in the counters; [`Metrics::site`](crate::Metrics::site) assigns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SiteId(pub(crate) usize);
+
 /// The parameters that a successful handshake negotiated, as label values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeFacts {

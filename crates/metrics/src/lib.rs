@@ -33,6 +33,7 @@ mod limits;
 mod lock;
 mod log;
 mod metric;
+mod origin;
 mod prefetch;
 mod process;
 mod readings;
@@ -45,23 +46,26 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod top;
 
 pub use background::BackgroundCounters;
+pub use cells::Distribution;
 pub use certificates::CertificateExpiry;
-pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, Timing};
+pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, SiteId, Timing};
 pub use labels::{
-    CertificateCompression, ChaCha20Cause, Direction, EncryptedHello, FileLookup, FleetLoss, FleetOperation,
-    FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse, LogLoss, LookupWait, Method,
-    OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason, Signer, StapleOutcome,
-    StapleSource, StapleStatus, StatusClass, TicketOutcome,
+    CacheOutcome, CertificateCompression, ChaCha20Cause, Direction, EncryptedHello, FileLookup, FleetLoss,
+    FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse, LogLoss,
+    LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason, Signer,
+    StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
 };
 pub use log::LogCounters;
+pub use origin::OriginCounters;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
-    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginServerReading,
-    PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading,
-    TicketKeysReading, TierCounters,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginRequestsReading,
+    OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus,
+    StapleReading, TicketKeysReading, TierCounters,
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::{QuicPackets, Shard};
+pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};

@@ -3,6 +3,8 @@
 mod handshakes;
 mod http2;
 mod http3;
+mod sites;
+mod top;
 
 use std::time::Duration;
 
@@ -17,6 +19,10 @@ use crate::limits;
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
+pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
+pub use sites::{Carried, SiteResponse};
+pub use top::Asked;
+use top::TopCounters;
 
 /// The counters of one worker.
 ///
@@ -58,6 +64,9 @@ pub struct Shard {
     pub(crate) rejections: CounterVec<&'static str>,
     pub(crate) request_time: Histogram,
     pub(crate) first_byte_time: Histogram,
+
+    pub(crate) sites: SiteCells,
+    top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
     pub(crate) egress: CounterVec<(OutletKind, &'static str)>,
@@ -130,6 +139,8 @@ impl Shard {
             rejections: CounterVec::default(),
             request_time: Histogram::default(),
             first_byte_time: Histogram::default(),
+            sites: SiteCells::default(),
+            top: TopCounters::default(),
             sent: Default::default(),
             egress: CounterVec::default(),
             egress_ended: CounterVec::default(),

@@ -3,11 +3,12 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
-use crate::labels::{HandshakePart, Signer};
+use crate::labels::{CacheOutcome, HandshakePart, ShortReason, Signer, StatusClass};
 use crate::metric::{Family, Metric, Sources};
 use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
-use crate::sample::{Samples, Value, seconds};
+use crate::sample::{Samples, Value};
+use crate::shard::{CacheCounters, SiteOfWorkers};
 use crate::table::TABLE;
 
 impl Metrics {
@@ -47,6 +48,8 @@ impl Metrics {
                 "rejections": of("penstock_request_rejections_total").by("reason"),
                 "short": of("penstock_short_responses_total").by("reason"),
             },
+            "sites": self.site_status(),
+            "top": self.top(),
             "sent_bytes": of("penstock_sent_bytes_total").by("outlet"),
             "egress": columns(&["kind", "reason"], &[("connections", &of("penstock_egress_connections_total"))]),
             "files": {
@@ -63,6 +66,39 @@ impl Metrics {
                 "dropped": of("penstock_access_log_dropped_total").by("reason"),
             },
         })
+    }
+
+    /// The counts of each site that has had a request.
+    fn site_status(&self) -> Vec<Json> {
+        let describe = |site: &SiteOfWorkers<'_>| {
+            let of = |class: StatusClass| site.sum(|counters| counters.requests[class as usize].get());
+            let cached = |wanted: fn(CacheOutcome) -> bool, count: fn(&CacheCounters) -> u64| {
+                let outcomes = CacheOutcome::ALL.iter().filter(|outcome| wanted(**outcome));
+                let one =
+                    |outcome: &CacheOutcome| site.sum(|counters| count(&counters.cached[*outcome as usize]));
+                outcomes.map(one).sum::<u64>()
+            };
+            let short = ShortReason::ALL.iter().map(|why| {
+                let count = site.sum(|counters| counters.short[*why as usize].get());
+                (why.label().to_owned(), json!(count))
+            });
+            let (hits, lookups) = (CacheOutcome::is_hit, |_| true);
+            let (requests, bytes): (fn(&CacheCounters) -> u64, fn(&CacheCounters) -> u64) =
+                (|cached| cached.requests.get(), |cached| cached.bytes.get());
+            json!({
+                "name": &*site.name,
+                "requests": StatusClass::ALL.iter().map(|class| of(*class)).sum::<u64>(),
+                "by_class": StatusClass::ALL.iter().map(|class| (class.label().to_owned(), json!(of(*class)))).collect::<Map<_, _>>(),
+                "bytes": site.sum(|counters| counters.body_bytes.get()),
+                "cache_requests": cached(lookups, requests),
+                "cache_bytes": cached(lookups, bytes),
+                "hit_requests": cached(hits, requests),
+                "hit_bytes": cached(hits, bytes),
+                "first_byte_seconds": quantiles(&site.distribution(|counters| &counters.first_byte)),
+                "short": short.collect::<Map<_, _>>(),
+            })
+        };
+        self.sites().iter().map(describe).collect()
     }
 
     fn handshakes(&self) -> Json {
@@ -96,8 +132,8 @@ impl Metrics {
         let spent = Shown::of(self, "penstock_handshake_part_seconds");
         let mean = |part: HandshakePart, signer: Signer| {
             let spent = spent.distribution(&[part.label(), signer.label()])?;
-            let count: u64 = spent.buckets.iter().sum();
-            (count > 0).then(|| seconds(spent.sum_nanoseconds / count))
+            let count = spent.count();
+            (count > 0).then(|| spent.sum() / count as f64)
         };
         let seen = Signer::ALL.iter().filter(|signer| mean(HandshakePart::Rest, **signer).is_some());
         seen.map(|signer| {
@@ -227,7 +263,7 @@ impl RemoteKeysReading {
 }
 
 fn quantiles(distribution: &Distribution) -> Json {
-    let at = |share| distribution.quantile(share).map(|nanoseconds| nanoseconds / 1e9);
+    let at = |share| distribution.quantile(share);
     json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99)})
 }
 

@@ -14,9 +14,10 @@ use serde_json::Value;
 use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
-    CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel, LastResponse, ListenerId, LogLoss,
-    Method, Metrics, OutletKind, Protocol, QuicPackets, Readings, Refusal, ReloadOutcome, Shard, ShortReason,
-    StapleReading, TicketKeysReading, TicketOutcome, Timing, limits,
+    Asked, CacheOutcome, Carried, CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel,
+    LastResponse, ListenerId, LogLoss, Method, Metrics, OutletKind, Protocol, QuicPackets, Readings, Refusal,
+    ReloadOutcome, Shard, ShortReason, SiteId, SiteResponse, StapleReading, TicketKeysReading, TicketOutcome,
+    Timing, limits,
 };
 
 use readings::full_readings;
@@ -30,8 +31,33 @@ const FACTS: HandshakeFacts = HandshakeFacts {
     certificate: "ecdsa",
 };
 
+const SITE_RESPONSE: SiteResponse = SiteResponse {
+    status: 200,
+    body_bytes: 1_000,
+    first_byte: Some(Duration::from_millis(3)),
+    cache: Some(CacheOutcome::Stale),
+    short: Some(ShortReason::TooSlow),
+    carried: Some((
+        HttpLabel::H2,
+        Carried {
+            delivery_rate: Some(1_000_000),
+            round_trip: Duration::from_millis(20),
+            sent: (100_000, 5_000),
+        },
+    )),
+};
+
+const ASKED: Asked<'_> = Asked {
+    site: "video.example",
+    title: "/film/",
+    refused_path: Some("/film/none"),
+    network: None,
+    user_agent: Some("player/1.0"),
+    bytes: 1_000,
+};
+
 /// Counts one of each event in the shard of a worker.
-fn count_all(shard: &Shard, listener: ListenerId) {
+fn count_all(shard: &Shard, listener: ListenerId, site: SiteId) {
     shard.connection_opened(listener);
     shard.connection_opened(listener);
     shard.connection_closed(listener);
@@ -74,6 +100,8 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.manifest("hls");
     shard.reload("held");
     shard.origin("answered");
+    shard.site_response(site, &SITE_RESPONSE);
+    shard.asked(&ASKED);
     shard.sent(OutletKind::UserSpace, 1 << 40);
     shard.egress(OutletKind::UserSpace, "kernel_lacks_tls");
     shard.egress_ended("no_rekey");
@@ -87,8 +115,9 @@ fn count_all(shard: &Shard, listener: ListenerId) {
 fn busy_metrics() -> Arc<Metrics> {
     let metrics = Metrics::new(2);
     let listener = metrics.listener("127.0.0.1:8443", Protocol::Https);
+    let site = metrics.site("video.example");
     for worker in 0..2 {
-        count_all(&metrics.shard(worker), listener);
+        count_all(&metrics.shard(worker), listener, site);
     }
     let expiry = |subject: &str| CertificateExpiry {
         subject: subject.to_owned(),
@@ -139,7 +168,8 @@ fn names_follow_the_conventions_of_prometheus() {
         let name = metric.name;
         assert!(name.starts_with("penstock_") || name.starts_with("process_"), "{name}");
         assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
-        assert!(metric.kind != Kind::Histogram || name.ends_with("_seconds"), "{name}");
+        let units = ["_seconds", "_bytes_per_second", "_ratio"];
+        assert!(metric.kind != Kind::Histogram || units.iter().any(|unit| name.ends_with(unit)), "{name}");
         assert!(!name.contains("milli") && !name.contains("_ms") && !name.contains("kilo"), "{name}");
         assert!(metric.help.ends_with('.') && !metric.help.contains('|'), "{name}: {}", metric.help);
     }
@@ -223,6 +253,18 @@ fn the_counters_of_all_workers_are_summed() {
         ("penstock_egress_connections_total", &[("kind", "user_space"), ("reason", "kernel_lacks_tls")], 2.0),
         ("penstock_egress_ended_total", &[("reason", "no_rekey")], 2.0),
         ("penstock_short_responses_total", &[("reason", "too_slow")], 2.0),
+        ("penstock_site_requests_total", &[("site", "video.example"), ("status", "2xx")], 2.0),
+        ("penstock_site_body_bytes_total", &[("site", "video.example")], 2_000.0),
+        ("penstock_site_cache_requests_total", &[("outcome", "stale")], 2.0),
+        ("penstock_site_cache_body_bytes_total", &[("outcome", "stale")], 2_000.0),
+        ("penstock_site_time_to_first_byte_seconds_count", &[], 2.0),
+        ("penstock_site_short_responses_total", &[("reason", "too_slow")], 2.0),
+        ("penstock_site_delivery_rate_bytes_per_second_sum", &[("version", "h2")], 2_000_000.0),
+        ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "750000")], 0.0),
+        ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "1000000")], 2.0),
+        ("penstock_site_round_trip_seconds_sum", &[("version", "h2")], 0.04),
+        ("penstock_site_retransmitted_ratio_sum", &[("version", "h2")], 0.1),
+        ("penstock_site_retransmitted_ratio_bucket", &[("le", "0.05")], 2.0),
         ("penstock_open_files", &[], 14.0),
         ("penstock_open_file_lookups_total", &[("result", "hit")], 2.0),
         ("penstock_page_cache_misses_total", &[], 2.0),
@@ -267,6 +309,10 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_origin_target_up", &server, 1.0),
         ("penstock_origin_target_connections", &server, 115.0),
         ("penstock_origin_target_waiting", &server, 116.0),
+        ("penstock_origin_target_requests_total", &[("site", "video.example"), ("outcome", "timeout")], 1.0),
+        ("penstock_origin_target_connect_seconds_sum", &server, 0.02),
+        ("penstock_origin_target_first_byte_seconds_sum", &server, 0.03),
+        ("penstock_origin_target_response_seconds_sum", &server, 0.04),
         ("penstock_cache_bytes", &[], 117.0),
         ("penstock_cache_slices", &[], 118.0),
         ("penstock_cache_evicted_bytes", &[], 918.0),
@@ -381,6 +427,42 @@ fn listeners_beyond_the_bound_are_counted_together() {
     assert_eq!(scrape.all("penstock_connections").len(), limits::LISTENERS);
     assert_eq!(scrape.value("penstock_connections", &[("listener", "other")]), 11.0);
     assert_eq!(scrape.value("penstock_connections", &[("listener", "127.0.0.1:62")]), 1.0);
+}
+
+#[test]
+fn sites_keep_their_counters_over_a_reload_and_are_counted_together_beyond_the_bound() {
+    let metrics = Metrics::new(1);
+    let shard = metrics.shard(0);
+    let first = metrics.site("site-0.example");
+    for number in 0..limits::SITES + 10 {
+        shard.site_response(metrics.site(&format!("site-{number}.example")), &SITE_RESPONSE);
+    }
+    assert_eq!(metrics.site("site-0.example"), first);
+    let scrape = Scrape::of(&metrics);
+    let name = "penstock_site_body_bytes_total";
+    assert_eq!(scrape.all(name).len(), limits::SITES);
+    assert_eq!(scrape.value(name, &[("site", "site-0.example")]), 1_000.0);
+    assert_eq!(scrape.value(name, &[("site", "other")]), 11_000.0);
+}
+
+#[test]
+fn the_status_shows_sites_and_what_is_asked_for_most() {
+    let status = busy_metrics().status();
+    let site = &status["sites"][0];
+    assert_eq!(
+        (&site["name"], &site["requests"], &site["bytes"]),
+        (&"video.example".into(), &2.into(), &2_000.into())
+    );
+    assert_eq!((&site["hit_requests"], &site["hit_bytes"]), (&2.into(), &2_000.into()));
+    assert_eq!(site["by_class"]["2xx"], 2);
+    assert_eq!(site["short"]["too_slow"], 2);
+    let title = &status["top"]["titles"][0];
+    assert_eq!(
+        (&title["key"], &title["requests"], &title["bytes"], &title["error"]),
+        (&"video.example/film/".into(), &2.into(), &2_000.into(), &0.into())
+    );
+    assert_eq!(status["top"]["not_found"][0]["key"], "video.example/film/none");
+    assert_eq!(status["top"]["user_agents"][0]["key"], "player/1.0");
 }
 
 #[test]

@@ -9,9 +9,12 @@ use penstock_http::{HttpVersion, Request};
 use penstock_tls::Ja4;
 
 use crate::access_log::{Record, Text};
+use crate::carrier::asked::count_asked;
 use crate::carrier::drive::Sent;
 use crate::connection::Connection;
-use crate::metrics::{HandshakeFacts, HttpLabel, LastResponse, Method, OutletKind};
+use crate::metrics::{
+    CacheOutcome, HandshakeFacts, HttpLabel, LastResponse, Method, OutletKind, SiteId, SiteResponse,
+};
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -22,7 +25,7 @@ pub(crate) struct Answered {
     /// Whether the request could be a replay.
     pub(crate) early: bool,
     pub(crate) head_bytes: u64,
-    pub(crate) cache: Option<&'static str>,
+    pub(crate) cache: Option<CacheOutcome>,
     /// The site that answered.
     pub(crate) site: Option<SiteNumber>,
     /// The route of the site.
@@ -71,6 +74,8 @@ pub(crate) fn record(
     (sent, now): (&Sent, Instant),
     settings: &Settings,
 ) {
+    let bytes = sent.bytes.saturating_sub(answered.head_bytes);
+    count_asked(&carrier, request, answered, bytes, settings);
     Recording::begin(carrier, request, answered, settings).end(&carrier, sent, now, settings);
 }
 
@@ -78,6 +83,9 @@ pub(crate) fn record(
 pub(crate) struct Recording {
     method: Method,
     status: u16,
+    cache: Option<CacheOutcome>,
+    /// The site that answered, as it is counted.
+    site: Option<SiteId>,
     started: Instant,
     head_bytes: u64,
     /// `None` without an access log.
@@ -109,23 +117,32 @@ impl Recording {
                 },
                 early_data: early,
                 id,
-                cache,
+                cache: cache.map(CacheOutcome::label),
                 site: site.map(|number| text(settings.sites.name(number))),
                 route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
                 ..of_carrier(carrier, status)
             })
         });
-        Self { method: Method::named(request.method().name()), status, started, head_bytes, log }
+        let method = Method::named(request.method().name());
+        let site = site.and_then(|number| settings.counted_sites.get(number.index()).copied());
+        Self { method, status, cache, site, started, head_bytes, log }
     }
 
     /// Counts and logs the response, of which the last byte was given to the carrier at `now`.
     pub(crate) fn end(self, carrier: &CarriedBy<'_>, sent: &Sent, now: Instant, settings: &Settings) {
         let duration = now.saturating_duration_since(self.started);
         let first_byte = count(carrier, (self.method, self.status), self.started, duration, sent);
+        let body_bytes = sent.bytes.saturating_sub(self.head_bytes);
+        if let Some(site) = self.site {
+            let Self { status, cache, .. } = self;
+            let carried = sent.carried.map(|carried| (carrier.version, carried));
+            let response = SiteResponse { status, body_bytes, first_byte, cache, short: sent.short, carried };
+            carrier.worker.shard.site_response(site, &response);
+        }
         if let (Some(log), Some(record)) = (&settings.access_log, self.log) {
             log.record(Record {
                 time: began(duration),
-                body_bytes: sent.bytes.saturating_sub(self.head_bytes),
+                body_bytes,
                 duration,
                 first_byte,
                 short: sent.short,

@@ -3,8 +3,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::{
-    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginServerReading,
-    PeerReading, Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TierCounters,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginCounters,
+    OriginRequestsReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheCounts,
+    SignerStatus, StapleReading, TierCounters,
 };
 
 /// A program with all parts. All numbers differ.
@@ -41,6 +42,7 @@ pub(super) fn full_readings() -> Readings {
             connections: 115,
             waiting: 116,
         }],
+        origin_requests: vec![full_origin_requests()],
         peers: vec![full_peer()],
         memory_tier: Some(TierCounters {
             bytes: 117,
@@ -133,4 +135,13 @@ fn full_remote_keys() -> RemoteKeysReading {
             certificate_end: None,
         }],
     }
+}
+
+fn full_origin_requests() -> OriginRequestsReading {
+    let counters = OriginCounters::default();
+    counters.connected(Duration::from_millis(20));
+    counters.answered(Duration::from_millis(30));
+    counters.ended(Duration::from_millis(40));
+    counters.outcome("timeout");
+    counters.reading("video.example", "http://192.0.2.1")
 }

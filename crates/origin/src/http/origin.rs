@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::HeaderMap;
 use penstock_http::OriginUrl;
+use penstock_metrics::OriginRequestsReading;
 use penstock_sys::lock::Unpoisoned;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
@@ -217,16 +218,29 @@ impl HttpOrigin {
 
     /// Counts a response.
     pub(super) fn report_response(&self, index: usize) {
+        self.count(index, "answered");
         self.report(index, true);
     }
 
     /// Counts an error that the server gave to a request for `target`; `None` if it has seen nothing of the request.
     pub(super) fn report_failure(&self, index: usize, target: Option<&str>, error: OriginError) {
+        self.count(index, error.label());
         match target {
             _ if !is_of_server(error) => {}
             Some(target) => self.report_path(index, target),
             None => self.report(index, false),
         }
+    }
+
+    fn count(&self, index: usize, outcome: &'static str) {
+        if let Some(server) = self.server(index) {
+            server.counters.outcome(outcome);
+        }
+    }
+
+    /// Requests to its servers, counted for this site.
+    pub fn requests(&self, site: &str) -> impl Iterator<Item = OriginRequestsReading> {
+        self.servers.iter().map(move |server| server.counters.reading(site, &server.url.to_string()))
     }
 
     fn report(&self, index: usize, good: bool) {
@@ -236,6 +250,7 @@ impl HttpOrigin {
 
     /// Counts a response to a request for `target` that says that the server cannot answer now.
     pub(super) fn report_refusal(&self, index: usize, target: &str, status: u16) {
+        self.count(index, "refused");
         if let Some(server) = self.server(index) {
             server.set_fault(format!("it answers {status}"));
         }

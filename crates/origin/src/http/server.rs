@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use penstock_http::OriginUrl;
+use penstock_metrics::OriginCounters;
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::Outbound;
 use tokio::sync::Semaphore;
@@ -39,6 +40,7 @@ pub(super) struct Server {
     pub(super) waiting: AtomicUsize,
     /// Requests to it that are under way, up to the end of their responses.
     pub(super) active: AtomicUsize,
+    pub(super) counters: OriginCounters,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
 }
@@ -61,6 +63,7 @@ impl Server {
             free: Arc::new(Semaphore::new(settings.limits.connections)),
             waiting: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
+            counters: OriginCounters::default(),
             fault: Mutex::default(),
         }
     }

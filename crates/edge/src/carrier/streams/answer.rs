@@ -17,6 +17,7 @@ use super::handle::StreamHandle;
 use super::open_streams::SharedConnection;
 use super::stream_carrier::StreamCarrier;
 use crate::carrier::alternative::name_alternative;
+use crate::carrier::asked::count_asked;
 use crate::carrier::drive::{NOTHING_SENT, Sent, drive, drive_rest};
 use crate::carrier::multiplexer::{Multiplexer, StreamCount, StreamHead, StreamRequestHead};
 use crate::carrier::record::{Answered, Recording, record, record_refusal};
@@ -158,7 +159,7 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     }
     let Handled { mut response, site, route, id, .. } = handled;
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
-    let cache = response.cache_status.map(CacheStatus::label);
+    let cache = response.cache_status.map(CacheStatus::outcome);
     let answered =
         Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route, id };
     if share.is_none()
@@ -167,7 +168,8 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     {
         return detach(opened, request, response, &answered, content);
     }
-    let sent = send(stream, request.raw_path(), response).await;
+    let mut sent = send(stream, request.raw_path(), response).await;
+    sent.carried = shared.carried(sent.bytes);
     drop(share);
     record(shared.carrier(stream.id, *number), request, &answered, (&sent, Instant::now()), settings);
 }
@@ -214,7 +216,10 @@ fn detach<M: Multiplexer>(
     let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
     let end = transmission.is_none();
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
-    let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
+    let carrier = stream.shared.carrier(stream.id, number);
+    let bytes = transmission.as_ref().map_or(0, Transmission::remaining);
+    count_asked(&carrier, request, answered, bytes, &settings);
+    let recording = Recording::begin(carrier, request, answered, &settings);
     let head = StreamHead { response: head, length, end };
     stream.detach(
         head,

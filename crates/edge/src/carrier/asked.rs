@@ -1,0 +1,92 @@
+//! Counts what is asked for most, and by whom.
+
+use std::fmt;
+
+use penstock_content::Network;
+use penstock_http::Request;
+
+use crate::carrier::record::{Answered, CarriedBy};
+use crate::metrics::Asked;
+use crate::settings::Settings;
+
+/// Directories at the beginning of a path that name a title, such as `/vod/film/`.
+const TITLE_DIRECTORIES: usize = 2;
+
+/// Counts a response of this many bytes, if a site has answered.
+pub(crate) fn count_asked(
+    carrier: &CarriedBy<'_>,
+    request: &Request<'_>,
+    answered: &Answered,
+    bytes: u64,
+    settings: &Settings,
+) {
+    let Some(site) = answered.site else { return };
+    let path = request.raw_path();
+    let network = Network::of(carrier.client.ip());
+    let name = network.map(Named);
+    let named = network.zip(name.as_ref());
+    carrier.worker.shard.asked(&Asked {
+        site: settings.sites.name(site),
+        title: title(path),
+        refused_path: (400..500).contains(&answered.status).then_some(path),
+        network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
+        user_agent: request.user_agent(),
+        bytes,
+    });
+}
+
+/// The first directories of a path; a path without any is a title of its own.
+fn title(path: &str) -> &str {
+    let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(place, _)| place);
+    match slashes.skip(1).take(TITLE_DIRECTORIES).last() {
+        Some(last) => &path[..=last],
+        None => path,
+    }
+}
+
+/// A network in the notation of prefixes (RFC 4632).
+struct Named(Network);
+
+impl fmt::Display for Named {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Network::V4([a, b, c]) => write!(out, "{a}.{b}.{c}.0/24"),
+            Network::V6([a, b, c, d, e, f, g]) => {
+                let octets = [a, b, c, d, e, f, g, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+                write!(out, "{}/56", std::net::Ipv6Addr::from(octets))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_first_two_directories() {
+        for (path, expected) in [
+            ("/vod/film/720p/seg-1.m4s", "/vod/film/"),
+            ("/film/seg-1.m4s", "/film/"),
+            ("/live/news/index.m3u8", "/live/news/"),
+            ("/clip.mp4", "/clip.mp4"),
+            ("/", "/"),
+            ("//", "//"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(title(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn networks_are_written_as_prefixes() {
+        for (address, expected) in [
+            ("192.0.2.77", "192.0.2.0/24"),
+            ("2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
+            ("::ffff:192.0.2.1", "192.0.2.0/24"),
+        ] {
+            assert_eq!(Named(Network::of(address.parse().unwrap()).unwrap()).to_string(), expected);
+        }
+    }
+}

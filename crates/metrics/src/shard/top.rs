@@ -1,0 +1,115 @@
+//! What is asked for most, and by whom.
+
+use std::fmt::{Display, Write as _};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value as Json, json};
+
+use crate::limits;
+use crate::lock::lock;
+use crate::registry::Metrics;
+use crate::shard::Shard;
+use crate::top::{Ranking, TopKey, TopTable, merged};
+
+/// The tables of one worker. The worker takes the lock for each response, a reader for the time of a copy without texts.
+#[derive(Debug, Default)]
+pub(crate) struct TopCounters(Mutex<TopTables>);
+
+#[derive(Debug)]
+struct TopTables {
+    /// Keyed, so that clients cannot choose two keys with the same hash.
+    hashes: RandomState,
+    tables: [TopTable; TOPS.len()],
+}
+
+/// The tables: their names in `/status.json`, and what they rank by.
+const TOPS: [(&str, Ranking); 5] = [
+    ("titles", Ranking::Bytes),
+    ("titles_by_requests", Ranking::Requests),
+    ("not_found", Ranking::Requests),
+    ("networks", Ranking::Bytes),
+    ("user_agents", Ranking::Requests),
+];
+
+impl Default for TopTables {
+    fn default() -> Self {
+        Self { hashes: RandomState::new(), tables: TOPS.map(|(_, ranking)| TopTable::new(ranking)) }
+    }
+}
+
+/// A response and its client, as the tables of the most frequent ones count it.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The name of the site.
+    pub site: &'a str,
+    /// What belongs together on the site: the beginning of the path, or the name that players give it.
+    pub title: &'a str,
+    /// The path, if the status is 4xx.
+    pub refused_path: Option<&'a str>,
+    /// The client's network: a number that no other network has, and its name.
+    pub network: Option<(u64, &'a dyn Display)>,
+    /// `User-Agent`
+    pub user_agent: Option<&'a str>,
+    /// Bytes of the body.
+    pub bytes: u64,
+}
+
+impl TopTables {
+    fn count(&mut self, asked: &Asked<'_>) {
+        let Self { hashes, tables: [titles, by_requests, not_found, networks, user_agents] } = self;
+        let Asked { site, title, refused_path, network, user_agent, bytes } = *asked;
+        let hash = hashes.hash_one((site, title));
+        titles.count(hash, bytes, || key(&[site, title]));
+        by_requests.count(hash, bytes, || key(&[site, title]));
+        if let Some(path) = refused_path {
+            not_found.count(hashes.hash_one((site, path)), bytes, || key(&[site, path]));
+        }
+        if let Some((number, name)) = network {
+            networks.count(hashes.hash_one(number), bytes, || {
+                let mut text = String::new();
+                // Writing to a String cannot fail.
+                write!(text, "{name}").unwrap_or_default();
+                key(&[&text])
+            });
+        }
+        if let Some(name) = user_agent {
+            user_agents.count(hashes.hash_one(name), bytes, || key(&[name]));
+        }
+    }
+}
+
+/// The key of these parts, cut to its bound.
+fn key(parts: &[&str]) -> Arc<str> {
+    let text = parts.concat();
+    let end = (0..=limits::TOP_KEY_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    Arc::from(&text[..end.unwrap_or(0)])
+}
+
+impl Shard {
+    /// Counts a response in the tables of the most frequent titles, networks and clients.
+    pub fn asked(&self, asked: &Asked<'_>) {
+        self.expect_own_thread();
+        lock(&self.top.0).count(asked);
+    }
+}
+
+impl Metrics {
+    /// The most frequent keys of each table.
+    pub(crate) fn top(&self) -> Json {
+        let list = |(place, (name, ranking)): (usize, (&str, Ranking))| {
+            let snapshots: Vec<_> =
+                self.shards.iter().map(|shard| lock(&shard.top.0).tables[place].snapshot()).collect();
+            let keys = merged(&snapshots, ranking, limits::TOP_KEYS_SHOWN);
+            (name.to_owned(), keys.iter().map(TopKey::status).collect())
+        };
+        Json::Object(TOPS.into_iter().enumerate().map(list).collect())
+    }
+}
+
+impl TopKey {
+    fn status(&self) -> Json {
+        let Self { key, requests, bytes, error } = self;
+        json!({"key": &**key, "requests": requests, "bytes": bytes, "error": error})
+    }
+}
