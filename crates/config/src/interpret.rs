@@ -65,7 +65,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
     let sites = sites::sites(root.sites.as_ref(), &Surroundings::new(cluster.as_ref(), &listeners), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
-    let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
+    let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, &sites, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
     let source = ConfigSource { files: reader.files.clone(), addresses, paths: reader.paths.take() };

@@ -4,6 +4,7 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod access;
+mod access_log;
 mod cache;
 mod cluster;
 mod field_rules;
@@ -27,6 +28,7 @@ pub use self::access::{
     Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Pace,
     Referers, RequestRate, SiteLimits,
 };
+pub use self::access_log::{AccessLog, LogFormat, LogSample};
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::field_rules::{FieldRule, FieldRules};
@@ -192,6 +194,6 @@ pub struct Admin {
 pub struct Log {
     /// Whether its lines have the JA4 fingerprint of the client.
     pub ja4: bool,
-    /// The access log, JSON lines; `None` is off.
-    pub access: Option<PathBuf>,
+    /// The access log; `None` is off.
+    pub access: Option<AccessLog>,
 }

@@ -452,10 +452,26 @@ section! {
 section! {
     /// Logs.
     Log {
-        /// The access log: one JSON line for each response, see [access-log.md](access-log.md).
-        access: Text, "file", "no file";
+        /// The access log: one line for each response, see [access-log.md](access-log.md).
+        access: Spanned<WordOr<AccessLog>>, "file or section", "no file";
         /// Adds the client's JA4 fingerprint, which identifies its TLS software, to each line of the access log.
         ja4: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
+    /// The access log.
+    AccessLog {
+        /// The file; `stdout` and `stderr` are streams of the process, `syslog` is the socket `/dev/log`. Any path that is a socket of datagrams gets lines in the form of syslog.
+        path: Text, "file, `stdout`, `stderr`, `syslog`", "required";
+        /// `json` has one object in each line, `combined` is that of Apache and nginx, `fields` has the values of `fields` with tabs between them.
+        format: Text, "`json`, `combined`, `fields`", "json";
+        /// Which fields `json` and `fields` write, in this order for `fields`; those of `tls` are written `tls.version`.
+        fields: Texts, "list of names", "all of them";
+        /// Which responses leave a line: `1/100` is every hundredth of each worker, `errors` are statuses from 400 on and responses that ended early.
+        sample: Text, "`1/N` or `errors`", "1/1";
+        /// The sites whose responses leave a line, by their first hosts.
+        sites: Texts, "list of hosts", "all, and requests that no site answers";
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod alternative;
 mod asked;
+mod client_kind;
 mod drive;
 mod multiplexer;
 mod record;

@@ -6,7 +6,6 @@ pub use sockets::{InheritedSockets, ListenSocket};
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -229,7 +228,10 @@ impl Server {
         let mut guard = self.control();
         let control = &mut *guard;
         // Everything that can fail comes before the first thing that changes.
-        let keeps_log = control.access_log.as_ref().map(AccessLog::path) == config.log.access.as_deref();
+        let keeps_log = match (&control.access_log, &config.log.access) {
+            (Some(log), Some(configured)) => log.is_of(&configured.path, &configured.format),
+            (open, configured) => open.is_none() && configured.is_none(),
+        };
         let new_log = if keeps_log { None } else { open_access_log(config, &self.metrics)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
@@ -461,11 +463,11 @@ fn prepare(
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
-    let open = |path: &Path| {
-        AccessLog::open(path, metrics.access_log())
-            .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })
+    let open = |log: &penstock_config::AccessLog| {
+        AccessLog::open(&log.path, log.format.clone(), metrics.access_log())
+            .map_err(|source| StartError::AccessLog { path: log.path.clone(), source })
     };
-    config.log.access.as_deref().map(open).transpose()
+    config.log.access.as_ref().map(open).transpose()
 }
 
 /// The listeners of a configuration: for clients, and for other nodes of the cluster.

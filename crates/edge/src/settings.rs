@@ -20,7 +20,7 @@ use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
-use crate::access_log::Sink;
+use crate::access_log::{Logging, Sink};
 use crate::metrics::{Metrics, SiteId};
 use crate::tls::{CertificateSet, RemoteKeys, TlsState};
 
@@ -48,7 +48,7 @@ pub(crate) struct Settings {
     pub(crate) early_data_bytes: usize,
     /// Detects replays of early data.
     strikes: Option<Arc<StrikeRegister<RandomState>>>,
-    pub(crate) access_log: Option<Sink>,
+    pub(crate) access_log: Option<Logging>,
 }
 
 /// The cluster of a generation of settings.
@@ -95,8 +95,11 @@ impl Settings {
         } else {
             None
         };
+        let sites = sites.map_err(StartError::Site)?;
+        let access_log = access_log.zip(config.log.access.as_ref());
+        let access_log = access_log.map(|(sink, log)| Logging::new(sink, log, sites.names()));
         Ok(Self {
-            sites: sites.map_err(StartError::Site)?,
+            sites,
             counted_sites: Vec::new(),
             store,
             acceptor,

@@ -126,6 +126,18 @@ impl Scale for Share {
     const PARTS: f64 = 1e6;
 }
 
+/// Multiples of one, in thousandths.
+#[derive(Debug, Default)]
+pub(crate) struct Multiple;
+
+impl Scale for Multiple {
+    const BOUNDS: [u64; BOUNDS] = [
+        100, 250, 500, 750, 900, 1_000, 1_100, 1_250, 1_500, 1_750, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000,
+        8_000, 10_000, 15_000, 20_000, 50_000, 100_000,
+    ];
+    const PARTS: f64 = 1e3;
+}
+
 /// Numbers counted in buckets. The count is the sum of the buckets, so the two always agree in a scrape.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram<S = Seconds> {

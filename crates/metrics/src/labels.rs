@@ -362,6 +362,22 @@ labels! {
 }
 
 labels! {
+    /// A kind of client.
+    ClientKind {
+        /// A browser on a computer.
+        Browser = "browser",
+        /// A phone or a tablet.
+        Phone = "phone",
+        /// A television, a box beside one, or a console.
+        Television = "television",
+        /// A program that is no player for people.
+        Tool = "tool",
+        /// What is not known.
+        Other = "other",
+    }
+}
+
+labels! {
     /// How the cache handled a request.
     CacheOutcome {
         /// Stored and fresh.

@@ -26,6 +26,7 @@
 mod background;
 mod cells;
 mod certificates;
+mod distinct;
 mod exposition;
 mod facts;
 mod labels;
@@ -53,10 +54,10 @@ pub use cells::Distribution;
 pub use certificates::CertificateExpiry;
 pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, SiteId, Timing};
 pub use labels::{
-    CacheOutcome, CertificateCompression, ChaCha20Cause, Direction, EncryptedHello, FileLookup, FleetLoss,
-    FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse, LogLoss,
-    LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason, Signer,
-    StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
+    CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
+    FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse,
+    LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason,
+    Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
 };
 pub use log::LogCounters;
 pub use origin::OriginCounters;
@@ -68,4 +69,4 @@ pub use readings::{
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};
+pub use shard::{Asked, Carried, PlayerSaid, QuicPackets, Shard, SiteResponse};

@@ -3,6 +3,7 @@
 mod handshakes;
 mod http2;
 mod http3;
+mod players;
 mod sites;
 mod top;
 
@@ -11,14 +12,17 @@ use std::time::Duration;
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
 use crate::labels::{
-    CertificateCompression, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel, LastResponse,
-    LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass, TicketOutcome,
+    CertificateCompression, ClientKind, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel,
+    LastResponse, LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass,
+    TicketOutcome,
 };
 use crate::limits;
 
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
+pub use players::PlayerSaid;
+pub(crate) use players::{KindOfPlayer, PlayerCounters};
 pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
 pub use sites::{Carried, SiteResponse};
 pub use top::Asked;
@@ -66,6 +70,7 @@ pub struct Shard {
     pub(crate) first_byte_time: Histogram,
 
     pub(crate) sites: SiteCells,
+    pub(crate) clients: [Counter; ClientKind::ALL.len()],
     top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
@@ -140,6 +145,7 @@ impl Shard {
             request_time: Histogram::default(),
             first_byte_time: Histogram::default(),
             sites: SiteCells::default(),
+            clients: Default::default(),
             top: TopCounters::default(),
             sent: Default::default(),
             egress: CounterVec::default(),

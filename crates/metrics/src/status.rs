@@ -3,12 +3,13 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
+use crate::distinct::estimate;
 use crate::labels::{CacheOutcome, HandshakePart, ShortReason, Signer, StatusClass};
 use crate::metric::{Family, Metric, Sources};
 use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
 use crate::sample::{Samples, Value};
-use crate::shard::{CacheCounters, SiteOfWorkers};
+use crate::shard::{CacheCounters, KindOfPlayer, PlayerCounters, SiteOfWorkers};
 use crate::table::TABLE;
 
 impl Metrics {
@@ -96,6 +97,7 @@ impl Metrics {
                 "hit_bytes": cached(hits, bytes),
                 "first_byte_seconds": quantiles(&site.distribution(|counters| &counters.first_byte)),
                 "short": short.collect::<Map<_, _>>(),
+                "players": players(&site.players()),
             })
         };
         self.sites().iter().map(describe).collect()
@@ -260,6 +262,21 @@ impl RemoteKeysReading {
             "tokens": self.tokens.iter().map(token).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What players say; null if none has said anything.
+fn players(heard: &[&PlayerCounters]) -> Option<Json> {
+    let sum = |count: fn(&KindOfPlayer) -> u64| {
+        heard.iter().flat_map(|players| &players.kinds).map(count).sum::<u64>()
+    };
+    (!heard.is_empty()).then(|| {
+        json!({
+            "requests": sum(|kind| kind.requests.get()),
+            "starved": sum(|kind| kind.starved.get()),
+            "startup": sum(|kind| kind.startup.get()),
+            "sessions": estimate(heard.iter().map(|players| &players.sessions)),
+        })
+    })
 }
 
 fn quantiles(distribution: &Distribution) -> Json {

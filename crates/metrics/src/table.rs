@@ -14,6 +14,7 @@ mod http3;
 mod keys;
 mod live;
 mod origins;
+mod players;
 mod process;
 mod program;
 mod requests;
@@ -44,6 +45,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Fleet", metrics: fleet::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
     Section { title: "Sites", metrics: sites::METRICS },
+    Section { title: "Clients and players", metrics: players::METRICS },
     Section { title: "HTTP/2", metrics: http2::METRICS },
     Section { title: "HTTP/3", metrics: http3::METRICS },
     Section { title: "Bytes out", metrics: egress::METRICS },

@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
-    Asked, CacheOutcome, Carried, CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel,
-    LastResponse, ListenerId, LogLoss, Method, Metrics, OutletKind, Protocol, QuicPackets, Readings, Refusal,
-    ReloadOutcome, Shard, ShortReason, SiteId, SiteResponse, StapleReading, TicketKeysReading, TicketOutcome,
-    Timing, limits,
+    Asked, CacheOutcome, Carried, CertificateExpiry, ClientKind, Direction, FileCounts, HandshakeFacts,
+    HttpLabel, LastResponse, ListenerId, LogLoss, Method, Metrics, OutletKind, PlayerSaid, Protocol,
+    QuicPackets, Readings, Refusal, ReloadOutcome, Shard, ShortReason, SiteId, SiteResponse, StapleReading,
+    TicketKeysReading, TicketOutcome, Timing, limits,
 };
 
 use readings::full_readings;
@@ -50,10 +50,20 @@ const SITE_RESPONSE: SiteResponse = SiteResponse {
 const ASKED: Asked<'_> = Asked {
     site: "video.example",
     title: "/film/",
+    starved: true,
     refused_path: Some("/film/none"),
     network: None,
     user_agent: Some("player/1.0"),
     bytes: 1_000,
+};
+
+const PLAYER_SAID: PlayerSaid<'_> = PlayerSaid {
+    kind: ClientKind::Television,
+    session: Some("session"),
+    buffer: Some(Duration::from_secs(4)),
+    starved: true,
+    startup: false,
+    throughput: Some((4_500, 3_000)),
 };
 
 /// Counts one of each event in the shard of a worker.
@@ -102,6 +112,8 @@ fn count_all(shard: &Shard, listener: ListenerId, site: SiteId) {
     shard.origin("answered");
     shard.site_response(site, &SITE_RESPONSE);
     shard.asked(&ASKED);
+    shard.client_connected(ClientKind::Phone);
+    shard.player_said(site, &PLAYER_SAID);
     shard.sent(OutletKind::UserSpace, 1 << 40);
     shard.egress(OutletKind::UserSpace, "kernel_lacks_tls");
     shard.egress_ended("no_rekey");
@@ -263,6 +275,13 @@ fn the_counters_of_all_workers_are_summed() {
         ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "750000")], 0.0),
         ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "1000000")], 2.0),
         ("penstock_site_round_trip_seconds_sum", &[("version", "h2")], 0.04),
+        ("penstock_client_connections_total", &[("client", "phone")], 2.0),
+        ("penstock_player_requests_total", &[("client", "television")], 2.0),
+        ("penstock_player_starved_requests_total", &[("client", "television")], 2.0),
+        ("penstock_player_startup_requests_total", &[("client", "television")], 0.0),
+        ("penstock_player_buffer_seconds_sum", &[("client", "television")], 8.0),
+        ("penstock_player_throughput_ratio_sum", &[("client", "television")], 3.0),
+        ("penstock_player_sessions_total", &[("site", "video.example")], 1.0),
         ("penstock_site_retransmitted_ratio_sum", &[("version", "h2")], 0.1),
         ("penstock_site_retransmitted_ratio_bucket", &[("le", "0.05")], 2.0),
         ("penstock_open_files", &[], 14.0),
@@ -461,6 +480,9 @@ fn the_status_shows_sites_and_what_is_asked_for_most() {
         (&title["key"], &title["requests"], &title["bytes"], &title["error"]),
         (&"video.example/film/".into(), &2.into(), &2_000.into(), &0.into())
     );
+    assert_eq!(site["players"]["starved"], 2);
+    assert_eq!(site["players"]["sessions"], 1);
+    assert_eq!(status["top"]["starved_titles"][0]["requests"], 2);
     assert_eq!(status["top"]["not_found"][0]["key"], "video.example/film/none");
     assert_eq!(status["top"]["user_agents"][0]["key"], "player/1.0");
 }

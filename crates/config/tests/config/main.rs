@@ -10,6 +10,7 @@ mod extensions;
 mod files;
 mod fixture;
 mod fleet;
+mod logs;
 mod meanings;
 mod mistakes;
 mod origins;

@@ -4,35 +4,63 @@ use std::fmt;
 
 use penstock_content::Network;
 use penstock_http::Request;
+use penstock_http::cmcd::Cmcd;
 
+use crate::carrier::client_kind::client_kind;
 use crate::carrier::record::{Answered, CarriedBy};
-use crate::metrics::Asked;
+use crate::metrics::{Asked, ClientKind, PlayerSaid};
 use crate::settings::Settings;
 
 /// Directories at the beginning of a path that name a title, such as `/vod/film/`.
 const TITLE_DIRECTORIES: usize = 2;
 
-/// Counts a response of this many bytes, if a site has answered.
+/// Counts a response of this many bytes, if a site has answered, and what its player says, which this returns.
 pub(crate) fn count_asked(
     carrier: &CarriedBy<'_>,
     request: &Request<'_>,
     answered: &Answered,
     bytes: u64,
     settings: &Settings,
-) {
-    let Some(site) = answered.site else { return };
+) -> Option<Cmcd> {
+    let site = answered.site?;
+    let shard = &carrier.worker.shard;
     let path = request.raw_path();
     let network = Network::of(carrier.client.ip());
     let name = network.map(Named);
     let named = network.zip(name.as_ref());
-    carrier.worker.shard.asked(&Asked {
+    let said = Cmcd::of(request);
+    if carrier.request_number == 1 || said.is_some() {
+        let kind = client_kind(request.user_agent());
+        if carrier.request_number == 1 {
+            shard.client_connected(kind);
+        }
+        if let (Some(said), Some(counted)) = (&said, settings.counted_sites.get(site.index())) {
+            shard.player_said(*counted, &player_said(said, kind));
+        }
+    }
+    let content = said.as_ref().and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
+    shard.asked(&Asked {
         site: settings.sites.name(site),
-        title: title(path),
+        // A name has no slash in front, so that it is told from a path.
+        title: content.unwrap_or_else(|| title(path)),
+        starved: said.as_ref().is_some_and(|said| said.starved),
         refused_path: (400..500).contains(&answered.status).then_some(path),
         network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
         user_agent: request.user_agent(),
         bytes,
     });
+    said
+}
+
+fn player_said(said: &Cmcd, kind: ClientKind) -> PlayerSaid<'_> {
+    PlayerSaid {
+        kind,
+        session: said.session.as_deref(),
+        buffer: said.buffer,
+        starved: said.starved,
+        startup: said.startup,
+        throughput: said.throughput.zip(said.bitrate),
+    }
 }
 
 /// The first directories of a path; a path without any is a title of its own.

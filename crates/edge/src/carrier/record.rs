@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
 use penstock_content::{RequestId, RouteNumber, SiteNumber};
+use penstock_http::cmcd::Cmcd;
 use penstock_http::{HttpVersion, Request};
 use penstock_tls::Ja4;
 
@@ -32,6 +33,8 @@ pub(crate) struct Answered {
     pub(crate) route: Option<RouteNumber>,
     /// The name of the request, if it has one.
     pub(crate) id: Option<RequestId>,
+    /// Why the request was refused.
+    pub(crate) refusal: Option<&'static str>,
 }
 
 /// The connection, and the stream if it has several, that carried a response.
@@ -75,8 +78,8 @@ pub(crate) fn record(
     settings: &Settings,
 ) {
     let bytes = sent.bytes.saturating_sub(answered.head_bytes);
-    count_asked(&carrier, request, answered, bytes, settings);
-    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, now, settings);
+    let said = count_asked(&carrier, request, answered, bytes, settings);
+    Recording::begin(carrier, request, (answered, said), settings).end(&carrier, sent, now, settings);
 }
 
 /// What a response is counted and logged with once it has been sent, also if its request is gone by then.
@@ -96,12 +99,14 @@ impl Recording {
     pub(crate) fn begin(
         carrier: CarriedBy<'_>,
         request: &Request<'_>,
-        answered: &Answered,
+        (answered, said): (&Answered, Option<Cmcd>),
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, site, route, id } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site, route, id, refusal } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
-        let log = settings.access_log.as_ref().map(|_| {
+        let turn = &carrier.worker.unlogged;
+        let log = settings.access_log.as_ref().filter(|log| log.may_log(site.map(SiteNumber::index), turn));
+        let log = log.map(|_| {
             Box::new(Record {
                 host: text(request.host()),
                 method: text(request.method().name()),
@@ -116,6 +121,8 @@ impl Recording {
                     HttpVersion::Http3 => "h3",
                 },
                 early_data: early,
+                refusal,
+                player: said.map(Box::new),
                 id,
                 cache: cache.map(CacheOutcome::label),
                 site: site.map(|number| text(settings.sites.name(number))),
@@ -146,6 +153,7 @@ impl Recording {
                 duration,
                 first_byte,
                 short: sent.short,
+                carried: sent.carried,
                 ..*record
             });
         }
@@ -162,7 +170,8 @@ pub(crate) fn record_refusal(
 ) {
     let duration = started.elapsed();
     let first_byte = count(&carrier, (Method::Other, status), started, duration, sent);
-    let Some(log) = &settings.access_log else { return };
+    let log = settings.access_log.as_ref().filter(|log| log.may_log(None, &carrier.worker.unlogged));
+    let Some(log) = log else { return };
     let time = began(duration);
     log.record(Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
 }
@@ -185,6 +194,9 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         body_bytes: 0,
         duration: Duration::ZERO,
         first_byte: None,
+        refusal: None,
+        carried: None,
+        player: None,
         referer: None,
         user_agent: None,
         range: None,

@@ -8,6 +8,7 @@ use crate::facts::SiteId;
 use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::limits;
 use crate::shard::Shard;
+use crate::shard::players::PlayerCounters;
 
 /// The counters of each site by number. A site without a request has none, and takes 16 bytes.
 #[derive(Debug)]
@@ -25,6 +26,11 @@ impl SiteCells {
         Some(self.0.get(number)?.get_or_init(Box::default))
     }
 
+    /// What players of a site said.
+    pub(super) fn players(&self, site: SiteId) -> Option<&PlayerCounters> {
+        Some(self.of(site)?.players.get_or_init(Box::default))
+    }
+
     /// The counters of a site that has had a request.
     pub(crate) fn get(&self, number: usize) -> Option<&SiteCounters> {
         self.0.get(number)?.get().map(|counters| &**counters)
@@ -40,6 +46,7 @@ pub(crate) struct SiteCounters {
     pub(crate) first_byte: Histogram,
     pub(crate) short: [Counter; ShortReason::ALL.len()],
     pub(crate) carried: [CarriedCounters; HttpLabel::ALL.len()],
+    pub(crate) players: OnceLock<Box<PlayerCounters>>,
 }
 
 /// How the network carried responses over one version of HTTP.
@@ -66,6 +73,11 @@ pub(crate) struct SiteOfWorkers<'m> {
 impl SiteOfWorkers<'_> {
     pub(crate) fn sum(&self, count: impl Fn(&SiteCounters) -> u64) -> u64 {
         self.workers.iter().map(|counters| count(counters)).sum()
+    }
+
+    /// What players said, in the workers that have heard any.
+    pub(crate) fn players(&self) -> Vec<&PlayerCounters> {
+        self.workers.iter().filter_map(|counters| Some(&**counters.players.get()?)).collect()
     }
 
     pub(crate) fn distribution<S: Scale>(

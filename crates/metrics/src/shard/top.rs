@@ -24,9 +24,10 @@ struct TopTables {
 }
 
 /// The tables: their names in `/status.json`, and what they rank by.
-const TOPS: [(&str, Ranking); 5] = [
+const TOPS: [(&str, Ranking); 6] = [
     ("titles", Ranking::Bytes),
     ("titles_by_requests", Ranking::Requests),
+    ("starved_titles", Ranking::Requests),
     ("not_found", Ranking::Requests),
     ("networks", Ranking::Bytes),
     ("user_agents", Ranking::Requests),
@@ -45,6 +46,8 @@ pub struct Asked<'a> {
     pub site: &'a str,
     /// What belongs together on the site: the beginning of the path, or the name that players give it.
     pub title: &'a str,
+    /// Whether the player says that its buffer has run empty.
+    pub starved: bool,
     /// The path, if the status is 4xx.
     pub refused_path: Option<&'a str>,
     /// The client's network: a number that no other network has, and its name.
@@ -57,11 +60,15 @@ pub struct Asked<'a> {
 
 impl TopTables {
     fn count(&mut self, asked: &Asked<'_>) {
-        let Self { hashes, tables: [titles, by_requests, not_found, networks, user_agents] } = self;
-        let Asked { site, title, refused_path, network, user_agent, bytes } = *asked;
+        let Self { hashes, tables: [titles, by_requests, starved_titles, not_found, networks, user_agents] } =
+            self;
+        let Asked { site, title, starved, refused_path, network, user_agent, bytes } = *asked;
         let hash = hashes.hash_one((site, title));
-        titles.count(hash, bytes, || key(&[site, title]));
-        by_requests.count(hash, bytes, || key(&[site, title]));
+        titles.count(hash, bytes, || key(&[site, gap(title), title]));
+        by_requests.count(hash, bytes, || key(&[site, gap(title), title]));
+        if starved {
+            starved_titles.count(hash, bytes, || key(&[site, gap(title), title]));
+        }
         if let Some(path) = refused_path {
             not_found.count(hashes.hash_one((site, path)), bytes, || key(&[site, path]));
         }
@@ -77,6 +84,11 @@ impl TopTables {
             user_agents.count(hashes.hash_one(name), bytes, || key(&[name]));
         }
     }
+}
+
+/// What stands between a site and a title that is no path.
+fn gap(title: &str) -> &'static str {
+    if title.starts_with('/') { "" } else { " " }
 }
 
 /// The key of these parts, cut to its bound.

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Clients, ContentLength, Handled, Response, handle, handle_rejected,
+    Audience, CacheStatus, ClientRequest, Clients, ContentLength, Handled, Refusal, Response, handle,
+    handle_rejected,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
@@ -157,11 +158,12 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     if handled.refusal.is_some() {
         stream.drop_body();
     }
-    let Handled { mut response, site, route, id, .. } = handled;
+    let Handled { mut response, site, route, id, refusal } = handled;
+    let refusal = refusal.map(Refusal::label);
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
     let cache = response.cache_status.map(CacheStatus::outcome);
-    let answered =
-        Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route, id };
+    let status = response.head.status;
+    let answered = Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal };
     if share.is_none()
         && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)
@@ -218,8 +220,8 @@ fn detach<M: Multiplexer>(
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
     let carrier = stream.shared.carrier(stream.id, number);
     let bytes = transmission.as_ref().map_or(0, Transmission::remaining);
-    count_asked(&carrier, request, answered, bytes, &settings);
-    let recording = Recording::begin(carrier, request, answered, &settings);
+    let said = count_asked(&carrier, request, answered, bytes, &settings);
+    let recording = Recording::begin(carrier, request, (answered, said), &settings);
     let head = StreamHead { response: head, length, end };
     stream.detach(
         head,

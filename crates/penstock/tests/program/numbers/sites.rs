@@ -4,17 +4,10 @@ use penstock_testkit::origin::{Origin, answer};
 use penstock_testkit::{Client, Server, Setup, Tool, until};
 use serde_json::Value;
 
-use super::status;
+use super::section;
 
 fn asked(client: &mut Client<impl std::io::Read + std::io::Write>, host: &str, path: &str) -> u16 {
     client.request(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).status
-}
-
-/// The section of a site in `/status.json`; null if it has none.
-fn section(server: &Server, name: &str) -> Value {
-    let status = status(server);
-    let found = status["sites"].as_array().unwrap().iter().find(|site| site["name"] == name).cloned();
-    found.unwrap_or(Value::Null)
 }
 
 fn requests(server: &Server, site: &str, class: &str) -> f64 {

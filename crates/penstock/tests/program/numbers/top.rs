@@ -3,17 +3,9 @@
 use std::io::Write;
 use std::net::TcpStream;
 
-use penstock_testkit::{Client, Server, Setup, Tool, until};
-use serde_json::Value;
+use penstock_testkit::{Client, Setup, Tool, until};
 
-use super::status;
-
-/// The entry of a key in a table; null if it has none.
-fn entry(server: &Server, table: &str, key: &str) -> Value {
-    let status = status(server);
-    let entries = status["top"][table].as_array().unwrap();
-    entries.iter().find(|entry| entry["key"] == key).cloned().unwrap_or(Value::Null)
-}
+use super::{status, top_entry};
 
 #[test]
 fn titles_and_refused_paths_are_counted_by_requests_and_bytes() {
@@ -34,15 +26,15 @@ fn titles_and_refused_paths_are_counted_by_requests_and_bytes() {
     assert_eq!(client.get("/vod/other/1.m4s").status, 200);
     assert_eq!(client.get("/vod/gone.m4s?token=secret").status, 404);
     let film = until("five responses", || {
-        let film = entry(&server, "titles", "localhost/vod/film/");
+        let film = top_entry(&server, "titles", "localhost/vod/film/");
         (film["requests"] == 5).then_some(film)
     });
     assert_eq!((&film["bytes"], &film["error"]), (&200_100.into(), &0.into()));
-    assert_eq!(entry(&server, "titles_by_requests", "localhost/vod/film/"), film);
+    assert_eq!(top_entry(&server, "titles_by_requests", "localhost/vod/film/"), film);
     let first = &status(&server)["top"]["titles"][0];
     assert_eq!(first["key"], "localhost/vod/film/", "the largest comes first");
     let refused = until("the refused path", || {
-        Some(entry(&server, "not_found", "localhost/vod/gone.m4s")).filter(|entry| !entry.is_null())
+        Some(top_entry(&server, "not_found", "localhost/vod/gone.m4s")).filter(|entry| !entry.is_null())
     });
     assert_eq!(refused["requests"], 1);
 }
@@ -65,13 +57,13 @@ fn networks_and_user_agents_are_counted_and_what_clients_say_is_bounded_and_esca
         assert_eq!(client.get_with("/clip.mp4", &format!("User-Agent: {agent}\r\n")).status, 200);
     }
     let network = until("the responses", || {
-        let network = entry(&server, "networks", "198.51.100.0/24");
+        let network = top_entry(&server, "networks", "198.51.100.0/24");
         (network["requests"] == 2).then_some(network)
     });
     assert_eq!(network["bytes"], 2_000);
-    assert_eq!(entry(&server, "networks", "192.0.2.0/24")["requests"], 2);
-    assert_eq!(entry(&server, "user_agents", "player/1.0")["requests"], 2);
-    assert_eq!(entry(&server, "user_agents", "a \"quoted\\\" agent<script>")["requests"], 1);
+    assert_eq!(top_entry(&server, "networks", "192.0.2.0/24")["requests"], 2);
+    assert_eq!(top_entry(&server, "user_agents", "player/1.0")["requests"], 2);
+    assert_eq!(top_entry(&server, "user_agents", "a \"quoted\\\" agent<script>")["requests"], 1);
     let status = status(&server);
     let lengths = status["top"]["user_agents"].as_array().unwrap().iter();
     assert_eq!(lengths.map(|entry| entry["key"].as_str().unwrap().len()).max(), Some(256));
