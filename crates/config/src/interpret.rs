@@ -21,6 +21,7 @@ mod hosts;
 pub(crate) mod keyserver;
 mod listeners;
 mod log;
+mod metrics;
 mod ocsp;
 mod origins;
 mod pem;
@@ -43,7 +44,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use crate::limits;
-use crate::model::{Config, ConfigSource, Log};
+use crate::model::{Config, ConfigSource, CountedMetrics, Log};
 use crate::raw;
 use crate::section::{Text, position};
 use crate::users::{self, User};
@@ -66,6 +67,9 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let sites = sites::sites(root.sites.as_ref(), &Surroundings::new(cluster.as_ref(), &listeners), reader);
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, &sites, reader));
+    let metrics = root.metrics.as_ref();
+    let metrics =
+        metrics.map_or_else(CountedMetrics::default, |section| metrics::metrics(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
     let source = ConfigSource { files: reader.files.clone(), addresses, paths: reader.paths.take() };
@@ -81,6 +85,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         fleet,
         admin,
         log,
+        metrics,
         limits,
         warnings: Vec::new(),
         source,

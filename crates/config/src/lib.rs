@@ -42,14 +42,15 @@ pub use forwarding::Forwarded;
 pub use load::fuzz_config;
 pub use model::{
     Access, AccessLog, AddressList, Admin, Balance, BasicAccess, Bounds, Bypass, Cache, CachePolicy,
-    Canonical, CertificateDirectory, CertificateName, ClientKind, Cluster, ClusterNode, ClusterSource,
-    ClusterTls, Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountryRules,
-    DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage, FieldRule, FieldRules, FixedResponse, Fleet,
-    Headers, Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess,
-    KeyserverClient, KeyserverConfig, Limits, Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin,
-    OriginServer, OriginTimeouts, Pace, Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route,
-    RouteMatcher, S3, SessionCache, Site, SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace,
-    StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached, Upgrades,
+    Canonical, CertificateDirectory, CertificateName, ClientKind, ClientTable, Cluster, ClusterNode,
+    ClusterSource, ClusterTls, Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins,
+    CountedMetrics, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage, FieldRule,
+    FieldRules, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess,
+    KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, LogFormat,
+    LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace, Redirect, Referers,
+    RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteLimits,
+    SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
+    Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 pub use reference::{has_key, keyserver_reference, reference};

@@ -6,6 +6,7 @@
 mod access;
 mod access_log;
 mod cache;
+mod client_table;
 mod cluster;
 mod field_rules;
 mod fleet;
@@ -30,6 +31,7 @@ pub use self::access::{
 };
 pub use self::access_log::{AccessLog, LogFormat, LogSample};
 pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::client_table::{ClientTable, CountedMetrics};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::field_rules::{FieldRule, FieldRules};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
@@ -79,6 +81,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Logs other than the program's own on stderr.
     pub log: Log,
+    /// What is counted, and how.
+    pub metrics: CountedMetrics,
     /// Client limits.
     pub limits: Limits,
     /// Probable mistakes that do not keep the server from starting, such as an expired certificate.

@@ -44,6 +44,8 @@ section! {
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
         log: Spanned<Log>, "section", "";
+        /// What is counted, and how.
+        metrics: Spanned<Metrics>, "section", "";
         /// Client limits.
         limits: Spanned<Limits>, "section", "";
     }
@@ -472,6 +474,18 @@ section! {
         sample: Text, "`1/N` or `errors`", "1/1";
         /// The sites whose responses leave a line, by their first hosts.
         sites: Texts, "list of hosts", "all, and requests that no site answers";
+    }
+}
+
+section! {
+    /// What is counted, and how; see [numbers.md](numbers.md).
+    Metrics {
+        /// Bytes per second that renditions need, at most 8: `penstock_site_slow_responses_total` counts, for each, the responses that clients received more slowly.
+        rates: Texts, "list of sizes", "[]";
+        /// Directories at the beginning of a path that name a title: `/vod/film/` with 2.
+        title_directories: Text, "number from 1 to 8", "2";
+        /// A table of the kinds of clients, in place of the built-in one.
+        clients: Text, "file", "the built-in table";
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod alternative;
 mod asked;
-mod client_kind;
 mod drive;
 mod multiplexer;
 mod record;

@@ -9,7 +9,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Config, Limits, SessionCache, StrikePlace, limits};
+use penstock_config::{Config, CountedMetrics, Limits, SessionCache, StrikePlace, limits};
 use penstock_content::{Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -21,7 +21,7 @@ use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::{Logging, Sink};
-use crate::metrics::{Metrics, SiteId};
+use crate::metrics::{Metrics, RateId, SiteId};
 use crate::tls::{CertificateSet, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) sites: SiteTable,
     /// What the sites are in the counters, by number.
     pub(crate) counted_sites: Vec<SiteId>,
+    /// Bytes per second that renditions need, and what they are in the counters.
+    pub(crate) counted_rates: Vec<(u64, RateId)>,
+    /// What is counted, and how.
+    pub(crate) metrics: CountedMetrics,
     /// The cache; `None` if no site has needed one since the start.
     pub(crate) store: Option<Arc<Store>>,
     /// `None` if no listener uses TLS.
@@ -101,6 +105,8 @@ impl Settings {
         Ok(Self {
             sites,
             counted_sites: Vec::new(),
+            counted_rates: Vec::new(),
+            metrics: config.metrics.clone(),
             store,
             acceptor,
             cluster: cluster(config, peers, tls_state, switch)?,
@@ -131,6 +137,8 @@ impl Settings {
 
     /// The same, with the sites counted here.
     pub(crate) fn counted_in(mut self, metrics: &Metrics) -> Self {
+        let rates = self.metrics.rates.iter();
+        self.counted_rates = rates.filter_map(|rate| Some((*rate, metrics.rate(*rate)?))).collect();
         self.counted_sites = self.sites.names().map(|name| metrics.site(name)).collect();
         self
     }
@@ -212,7 +220,7 @@ fn acceptor(
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),
         asks_for_best_group: config.tls.asks_for_best_group,
-        ja4: config.log.ja4 && config.log.access.is_some(),
+        ja4: config.log.ja4 && config.log.access.is_some() || config.metrics.clients.needs_ja4(),
         suites: config.tls.suites.clone(),
         chacha20,
         tickets: Some(Arc::clone(tickets)),

@@ -29,6 +29,7 @@ mod certificates;
 mod distinct;
 mod exposition;
 mod facts;
+mod keyed_hash;
 mod labels;
 mod limits;
 mod lock;
@@ -52,7 +53,7 @@ mod top;
 pub use background::BackgroundCounters;
 pub use cells::Distribution;
 pub use certificates::CertificateExpiry;
-pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, SiteId, Timing};
+pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, RateId, SiteId, Timing};
 pub use labels::{
     CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
     FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse,

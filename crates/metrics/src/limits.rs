@@ -14,6 +14,9 @@ pub(crate) const CERTIFICATES: usize = 100;
 /// has had a request.
 pub(crate) const SITES: usize = 1024;
 
+/// Rates that the configurations of one process can name; further ones are not counted.
+pub(crate) const RATES: usize = 16;
+
 /// Entries of a table of the most frequent keys of one worker. The error of a count is at most this part of the total.
 pub(crate) const TOP_KEYS: usize = 512;
 

@@ -236,6 +236,8 @@ pub struct DiskCounters {
     pub in_service: bool,
     /// Bytes of its segments.
     pub bytes: u64,
+    /// Bytes that they may take.
+    pub bytes_max: u64,
     /// Its segments.
     pub segments: u64,
     /// Bytes written: slices and their records.

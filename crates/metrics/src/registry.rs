@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use crate::background::BackgroundCounters;
 use crate::cells::{CounterVec, Distribution, Histogram};
 use crate::certificates::{CertificateExpiry, Certificates};
-use crate::facts::{ListenerId, SiteId};
+use crate::facts::{ListenerId, RateId, SiteId};
 use crate::labels::{LabelSet, OTHER, Protocol, PurgeKind, ReloadOutcome};
 use crate::limits;
 use crate::lock::lock;
@@ -24,6 +24,7 @@ pub struct Metrics {
     pub(crate) shards: Vec<Arc<Shard>>,
     listeners: Mutex<Vec<Listener>>,
     sites: Mutex<Vec<Arc<str>>>,
+    rates: Mutex<Vec<u64>>,
     pub(crate) certificates: Certificates,
     prefetches: Mutex<Option<Arc<Prefetches>>>,
     purges: [AtomicU64; PurgeKind::ALL.len()],
@@ -62,6 +63,7 @@ impl Metrics {
             shards: (0..workers).map(|_| Arc::new(Shard::new())).collect(),
             listeners: Mutex::default(),
             sites: Mutex::default(),
+            rates: Mutex::default(),
             certificates: Certificates::default(),
             prefetches: Mutex::default(),
             purges: Default::default(),
@@ -116,6 +118,23 @@ impl Metrics {
             sites.push(Arc::from(OTHER));
         }
         SiteId(sites.len() - 1)
+    }
+
+    /// The identity of a rate, in bytes per second. The same rate always gets the same one. `None` beyond 16 of them.
+    pub fn rate(&self, bytes_per_second: u64) -> Option<RateId> {
+        let mut rates = lock(&self.rates);
+        if let Some(index) = rates.iter().position(|known| *known == bytes_per_second) {
+            return Some(RateId(index));
+        }
+        (rates.len() < limits::RATES).then(|| {
+            rates.push(bytes_per_second);
+            RateId(rates.len() - 1)
+        })
+    }
+
+    /// The rates that have an identity.
+    pub(crate) fn rates(&self) -> Vec<u64> {
+        lock(&self.rates).clone()
     }
 
     /// Counts a reload of the configuration. If it was applied, `now` becomes the time of the configuration.

@@ -71,6 +71,7 @@ pub struct Shard {
 
     pub(crate) sites: SiteCells,
     pub(crate) clients: [Counter; ClientKind::ALL.len()],
+    pub(crate) client_handshakes: CounterVec<(ClientKind, HandshakeFacts)>,
     top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
@@ -146,6 +147,7 @@ impl Shard {
             first_byte_time: Histogram::default(),
             sites: SiteCells::default(),
             clients: Default::default(),
+            client_handshakes: CounterVec::default(),
             top: TopCounters::default(),
             sent: Default::default(),
             egress: CounterVec::default(),

@@ -2,6 +2,7 @@
 
 mod readings;
 mod scrape;
+mod sites;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use serde_json::Value;
 use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
-    Asked, CacheOutcome, Carried, CertificateExpiry, ClientKind, Direction, FileCounts, HandshakeFacts,
-    HttpLabel, LastResponse, ListenerId, LogLoss, Method, Metrics, OutletKind, PlayerSaid, Protocol,
-    QuicPackets, Readings, Refusal, ReloadOutcome, Shard, ShortReason, SiteId, SiteResponse, StapleReading,
-    TicketKeysReading, TicketOutcome, Timing, limits,
+    CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel, LastResponse, ListenerId, LogLoss,
+    Method, Metrics, OutletKind, Protocol, QuicPackets, RateId, Readings, Refusal, ReloadOutcome, Shard,
+    ShortReason, SiteId, StapleReading, TicketKeysReading, TicketOutcome, Timing, limits,
 };
 
 use readings::full_readings;
 use scrape::Scrape;
+use sites::count_site;
 
 const FACTS: HandshakeFacts = HandshakeFacts {
     version: "TLSv1.3",
@@ -31,43 +32,8 @@ const FACTS: HandshakeFacts = HandshakeFacts {
     certificate: "ecdsa",
 };
 
-const SITE_RESPONSE: SiteResponse = SiteResponse {
-    status: 200,
-    body_bytes: 1_000,
-    first_byte: Some(Duration::from_millis(3)),
-    cache: Some(CacheOutcome::Stale),
-    short: Some(ShortReason::TooSlow),
-    carried: Some((
-        HttpLabel::H2,
-        Carried {
-            delivery_rate: Some(1_000_000),
-            round_trip: Duration::from_millis(20),
-            sent: (100_000, 5_000),
-        },
-    )),
-};
-
-const ASKED: Asked<'_> = Asked {
-    site: "video.example",
-    title: "/film/",
-    starved: true,
-    refused_path: Some("/film/none"),
-    network: None,
-    user_agent: Some("player/1.0"),
-    bytes: 1_000,
-};
-
-const PLAYER_SAID: PlayerSaid<'_> = PlayerSaid {
-    kind: ClientKind::Television,
-    session: Some("session"),
-    buffer: Some(Duration::from_secs(4)),
-    starved: true,
-    startup: false,
-    throughput: Some((4_500, 3_000)),
-};
-
 /// Counts one of each event in the shard of a worker.
-fn count_all(shard: &Shard, listener: ListenerId, site: SiteId) {
+fn count_all(shard: &Shard, listener: ListenerId, (site, rate): (SiteId, RateId)) {
     shard.connection_opened(listener);
     shard.connection_opened(listener);
     shard.connection_closed(listener);
@@ -110,10 +76,7 @@ fn count_all(shard: &Shard, listener: ListenerId, site: SiteId) {
     shard.manifest("hls");
     shard.reload("held");
     shard.origin("answered");
-    shard.site_response(site, &SITE_RESPONSE);
-    shard.asked(&ASKED);
-    shard.client_connected(ClientKind::Phone);
-    shard.player_said(site, &PLAYER_SAID);
+    count_site(shard, (site, rate));
     shard.sent(OutletKind::UserSpace, 1 << 40);
     shard.egress(OutletKind::UserSpace, "kernel_lacks_tls");
     shard.egress_ended("no_rekey");
@@ -127,7 +90,7 @@ fn count_all(shard: &Shard, listener: ListenerId, site: SiteId) {
 fn busy_metrics() -> Arc<Metrics> {
     let metrics = Metrics::new(2);
     let listener = metrics.listener("127.0.0.1:8443", Protocol::Https);
-    let site = metrics.site("video.example");
+    let site = (metrics.site("video.example"), metrics.rate(500_000).unwrap());
     for worker in 0..2 {
         count_all(&metrics.shard(worker), listener, site);
     }
@@ -275,7 +238,9 @@ fn the_counters_of_all_workers_are_summed() {
         ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "750000")], 0.0),
         ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "1000000")], 2.0),
         ("penstock_site_round_trip_seconds_sum", &[("version", "h2")], 0.04),
-        ("penstock_client_connections_total", &[("client", "phone")], 2.0),
+        ("penstock_client_connections_total", &[("client", "phone")], 4.0),
+        ("penstock_client_handshakes_total", &[("client", "phone"), ("version", "TLSv1.3")], 2.0),
+        ("penstock_site_slow_responses_total", &[("rate", "500000")], 2.0),
         ("penstock_player_requests_total", &[("client", "television")], 2.0),
         ("penstock_player_starved_requests_total", &[("client", "television")], 2.0),
         ("penstock_player_startup_requests_total", &[("client", "television")], 0.0),
@@ -343,6 +308,7 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_cache_waiting", &[], 1.0),
         ("penstock_cache_disk_in_service", &disk, 1.0),
         ("penstock_cache_disk_bytes", &disk, 121.0),
+        ("penstock_cache_disk_bytes_max", &disk, 137.0),
         ("penstock_cache_disk_written_bytes_total", &disk, 122.0),
         ("penstock_cache_disk_scrubbed_bytes_total", &disk, 123.0),
         ("penstock_cache_disk_errors_total", &disk, 124.0),
@@ -446,45 +412,6 @@ fn listeners_beyond_the_bound_are_counted_together() {
     assert_eq!(scrape.all("penstock_connections").len(), limits::LISTENERS);
     assert_eq!(scrape.value("penstock_connections", &[("listener", "other")]), 11.0);
     assert_eq!(scrape.value("penstock_connections", &[("listener", "127.0.0.1:62")]), 1.0);
-}
-
-#[test]
-fn sites_keep_their_counters_over_a_reload_and_are_counted_together_beyond_the_bound() {
-    let metrics = Metrics::new(1);
-    let shard = metrics.shard(0);
-    let first = metrics.site("site-0.example");
-    for number in 0..limits::SITES + 10 {
-        shard.site_response(metrics.site(&format!("site-{number}.example")), &SITE_RESPONSE);
-    }
-    assert_eq!(metrics.site("site-0.example"), first);
-    let scrape = Scrape::of(&metrics);
-    let name = "penstock_site_body_bytes_total";
-    assert_eq!(scrape.all(name).len(), limits::SITES);
-    assert_eq!(scrape.value(name, &[("site", "site-0.example")]), 1_000.0);
-    assert_eq!(scrape.value(name, &[("site", "other")]), 11_000.0);
-}
-
-#[test]
-fn the_status_shows_sites_and_what_is_asked_for_most() {
-    let status = busy_metrics().status();
-    let site = &status["sites"][0];
-    assert_eq!(
-        (&site["name"], &site["requests"], &site["bytes"]),
-        (&"video.example".into(), &2.into(), &2_000.into())
-    );
-    assert_eq!((&site["hit_requests"], &site["hit_bytes"]), (&2.into(), &2_000.into()));
-    assert_eq!(site["by_class"]["2xx"], 2);
-    assert_eq!(site["short"]["too_slow"], 2);
-    let title = &status["top"]["titles"][0];
-    assert_eq!(
-        (&title["key"], &title["requests"], &title["bytes"], &title["error"]),
-        (&"video.example/film/".into(), &2.into(), &2_000.into(), &0.into())
-    );
-    assert_eq!(site["players"]["starved"], 2);
-    assert_eq!(site["players"]["sessions"], 1);
-    assert_eq!(status["top"]["starved_titles"][0]["requests"], 2);
-    assert_eq!(status["top"]["not_found"][0]["key"], "video.example/film/none");
-    assert_eq!(status["top"]["user_agents"][0]["key"], "player/1.0");
 }
 
 #[test]

@@ -139,6 +139,7 @@ impl Disk {
             directory: self.directory.clone(),
             in_service: self.is_in_service(),
             bytes: self.bytes(),
+            bytes_max: self.limits.bytes,
             segments: self.segments().len() as u64,
             written: load(&counts.written),
             written_bytes: load(&counts.written_bytes),

@@ -5,6 +5,7 @@ mod access;
 mod arbitrary;
 mod caching;
 mod cluster;
+mod counted;
 mod documents;
 mod extensions;
 mod files;

@@ -108,7 +108,7 @@ fn keys_inside_an_unknown_key_are_not_checked() {
         Fixture::new().faults(&text.replace("*", "y")),
         [
             "edge.yaml:3: unknown key `nginx`; write one of: include, workers, affinity, user, listeners, tls, sites, cache, \
-          cluster, fleet, admin, log, limits"
+          cluster, fleet, admin, log, metrics, limits"
         ]
     );
 }

@@ -5,14 +5,11 @@ use std::fmt;
 use penstock_content::Network;
 use penstock_http::Request;
 use penstock_http::cmcd::Cmcd;
+use penstock_tls::Ja4;
 
-use crate::carrier::client_kind::client_kind;
 use crate::carrier::record::{Answered, CarriedBy};
 use crate::metrics::{Asked, ClientKind, PlayerSaid};
 use crate::settings::Settings;
-
-/// Directories at the beginning of a path that name a title, such as `/vod/film/`.
-const TITLE_DIRECTORIES: usize = 2;
 
 /// Counts a response of this many bytes, if a site has answered, and what its player says, which this returns.
 pub(crate) fn count_asked(
@@ -30,9 +27,10 @@ pub(crate) fn count_asked(
     let named = network.zip(name.as_ref());
     let said = Cmcd::of(request);
     if carrier.request_number == 1 || said.is_some() {
-        let kind = client_kind(request.user_agent());
+        let ja4 = carrier.ja4.as_ref().map(Ja4::as_str);
+        let kind = settings.metrics.clients.kind(request.user_agent(), ja4);
         if carrier.request_number == 1 {
-            shard.client_connected(kind);
+            shard.client_connected(kind, carrier.tls.as_ref());
         }
         if let (Some(said), Some(counted)) = (&said, settings.counted_sites.get(site.index())) {
             shard.player_said(*counted, &player_said(said, kind));
@@ -42,7 +40,7 @@ pub(crate) fn count_asked(
     shard.asked(&Asked {
         site: settings.sites.name(site),
         // A name has no slash in front, so that it is told from a path.
-        title: content.unwrap_or_else(|| title(path)),
+        title: content.unwrap_or_else(|| title(path, settings.metrics.title_directories)),
         starved: said.as_ref().is_some_and(|said| said.starved),
         refused_path: (400..500).contains(&answered.status).then_some(path),
         network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
@@ -64,9 +62,9 @@ fn player_said(said: &Cmcd, kind: ClientKind) -> PlayerSaid<'_> {
 }
 
 /// The first directories of a path; a path without any is a title of its own.
-fn title(path: &str) -> &str {
+fn title(path: &str, directories: usize) -> &str {
     let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(place, _)| place);
-    match slashes.skip(1).take(TITLE_DIRECTORIES).last() {
+    match slashes.skip(1).take(directories).last() {
         Some(last) => &path[..=last],
         None => path,
     }
@@ -92,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_the_first_two_directories() {
+    fn a_title_is_the_first_directories() {
         for (path, expected) in [
             ("/vod/film/720p/seg-1.m4s", "/vod/film/"),
             ("/film/seg-1.m4s", "/film/"),
@@ -103,8 +101,10 @@ mod tests {
             ("*", "*"),
             ("", ""),
         ] {
-            assert_eq!(title(path), expected, "{path}");
+            assert_eq!(title(path, 2), expected, "{path}");
         }
+        assert_eq!(title("/vod/film/720p/seg-1.m4s", 1), "/vod/");
+        assert_eq!(title("/vod/film/720p/seg-1.m4s", 8), "/vod/film/720p/");
     }
 
     #[test]

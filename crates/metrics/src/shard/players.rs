@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cells::{Counter, Histogram, Multiple};
 use crate::distinct::Distinct;
-use crate::facts::SiteId;
+use crate::facts::{HandshakeFacts, SiteId};
 use crate::labels::ClientKind;
 use crate::shard::Shard;
 
@@ -62,10 +62,15 @@ impl Shard {
         }
     }
 
-    /// Counts a new connection by kind of client.
-    pub fn client_connected(&self, kind: ClientKind) {
+    /// Counts a new connection by kind of client, and its handshake, unless it has none.
+    pub fn client_connected(&self, kind: ClientKind, tls: Option<&HandshakeFacts>) {
         self.expect_own_thread();
         self.clients[kind as usize].add(1);
+        if let Some(facts) = tls {
+            // Only what is shown tells label sets apart.
+            let shown = HandshakeFacts { group: "", certificate: "", ..*facts };
+            self.client_handshakes.add((kind, shown));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::cells::{BytesPerSecond, Counter, Distribution, Histogram, Scale, Share};
-use crate::facts::SiteId;
+use crate::facts::{RateId, SiteId};
 use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::limits;
 use crate::shard::Shard;
@@ -46,6 +46,7 @@ pub(crate) struct SiteCounters {
     pub(crate) first_byte: Histogram,
     pub(crate) short: [Counter; ShortReason::ALL.len()],
     pub(crate) carried: [CarriedCounters; HttpLabel::ALL.len()],
+    pub(crate) slow: [Counter; limits::RATES],
     pub(crate) players: OnceLock<Box<PlayerCounters>>,
 }
 
@@ -139,6 +140,14 @@ impl CarriedCounters {
 }
 
 impl Shard {
+    /// Counts a response of a site that its client has received more slowly than this.
+    pub fn slower_than(&self, site: SiteId, rate: RateId) {
+        self.expect_own_thread();
+        if let Some(counter) = self.sites.of(site).and_then(|counters| counters.slow.get(rate.0)) {
+            counter.add(1);
+        }
+    }
+
     /// Counts a response for its site.
     pub fn site_response(&self, site: SiteId, response: &SiteResponse) {
         self.expect_own_thread();

@@ -1,11 +1,12 @@
 //! What is asked for most, and by whom.
 
+use std::cell::OnceCell;
 use std::fmt::{Display, Write as _};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value as Json, json};
 
+use crate::keyed_hash::KeyedHash;
 use crate::limits;
 use crate::lock::lock;
 use crate::registry::Metrics;
@@ -19,7 +20,7 @@ pub(crate) struct TopCounters(Mutex<TopTables>);
 #[derive(Debug)]
 struct TopTables {
     /// Keyed, so that clients cannot choose two keys with the same hash.
-    hashes: RandomState,
+    hashes: KeyedHash,
     tables: [TopTable; TOPS.len()],
 }
 
@@ -35,7 +36,7 @@ const TOPS: [(&str, Ranking); 6] = [
 
 impl Default for TopTables {
     fn default() -> Self {
-        Self { hashes: RandomState::new(), tables: TOPS.map(|(_, ranking)| TopTable::new(ranking)) }
+        Self { hashes: KeyedHash::default(), tables: TOPS.map(|(_, ranking)| TopTable::new(ranking)) }
     }
 }
 
@@ -63,17 +64,20 @@ impl TopTables {
         let Self { hashes, tables: [titles, by_requests, starved_titles, not_found, networks, user_agents] } =
             self;
         let Asked { site, title, starved, refused_path, network, user_agent, bytes } = *asked;
-        let hash = hashes.hash_one((site, title));
-        titles.count(hash, bytes, || key(&[site, gap(title), title]));
-        by_requests.count(hash, bytes, || key(&[site, gap(title), title]));
+        let hash = hashes.of(&[site, title]);
+        // Made once, for the tables that have no entry.
+        let made = OnceCell::new();
+        let named = || Arc::clone(made.get_or_init(|| key(&[site, gap(title), title])));
+        titles.count(hash, bytes, named);
+        by_requests.count(hash, bytes, named);
         if starved {
-            starved_titles.count(hash, bytes, || key(&[site, gap(title), title]));
+            starved_titles.count(hash, bytes, named);
         }
         if let Some(path) = refused_path {
-            not_found.count(hashes.hash_one((site, path)), bytes, || key(&[site, path]));
+            not_found.count(hashes.of(&[site, path]), bytes, || key(&[site, path]));
         }
         if let Some((number, name)) = network {
-            networks.count(hashes.hash_one(number), bytes, || {
+            networks.count(hashes.of_number(number), bytes, || {
                 let mut text = String::new();
                 // Writing to a String cannot fail.
                 write!(text, "{name}").unwrap_or_default();
@@ -81,7 +85,7 @@ impl TopTables {
             });
         }
         if let Some(name) = user_agent {
-            user_agents.count(hashes.hash_one(name), bytes, || key(&[name]));
+            user_agents.count(hashes.of(&[name]), bytes, || key(&[name]));
         }
     }
 }

@@ -20,6 +20,23 @@ pub(super) const METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "penstock_client_handshakes_total",
+        kind: Kind::Counter,
+        help: "Handshakes of these connections, by what they negotiated.",
+        labels: &[
+            CLIENT,
+            open("version", "as in `penstock_handshakes_total`"),
+            open("cipher", "the IANA name of the cipher suite"),
+            closed("resumed", &["true", "false"]),
+        ],
+        read: |from, out| {
+            for ((kind, facts), count) in from.metrics.sum_by_label(|shard| &shard.client_handshakes) {
+                let resumed = if facts.resumed { "true" } else { "false" };
+                out.sample(&[kind.label(), facts.version, facts.cipher, resumed], count);
+            }
+        },
+    },
+    Metric {
         name: "penstock_player_requests_total",
         kind: Kind::Counter,
         help: "Requests with which a player said something of itself (CMCD, CTA-5004).",

@@ -95,6 +95,22 @@ pub(super) const METRICS: &[Metric] = &[
         labels: &[SITE, closed("version", HttpLabel::LABELS)],
         read: |from, out| carried(from, out, |carried| &carried.sent_again),
     },
+    Metric {
+        name: "penstock_site_slow_responses_total",
+        kind: Kind::Counter,
+        help: "Responses of at least 64 KiB that clients received more slowly than a rendition needs, by the rates of `metrics.rates`.",
+        labels: &[SITE, open("rate", "bytes per second, as configured")],
+        read: |from, out| {
+            for site in from.metrics.sites() {
+                for (place, rate) in from.metrics.rates().iter().enumerate() {
+                    out.sample(
+                        &[&site.name, &rate.to_string()],
+                        site.sum(|counters| counters.slow[place].get()),
+                    );
+                }
+            }
+        },
+    },
 ];
 
 /// One histogram for each site and version of HTTP that has had a response.

@@ -62,6 +62,7 @@ pub(super) fn full_readings() -> Readings {
                 segments: 0,
                 in_service: true,
                 bytes: 121,
+                bytes_max: 137,
                 written_bytes: 122,
                 scrubbed_bytes: 123,
                 errors: 124,

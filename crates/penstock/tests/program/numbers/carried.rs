@@ -3,6 +3,8 @@
 use penstock_testkit::origin::{Origin, answer};
 use penstock_testkit::{Client, Server, Setup, Tool};
 
+use crate::http3::{content, has_client};
+
 /// Observations of a histogram.
 fn seen(server: &Server, name: &str, labels: &[&str]) -> f64 {
     server.metrics().sum(&format!("{name}_count"), labels)
@@ -29,6 +31,38 @@ fn large_responses_are_measured_over_each_version_of_http_and_small_ones_are_not
 }
 
 #[test]
+fn over_http_3_quic_is_asked_how_a_response_was_carried() {
+    if !has_client() {
+        return;
+    }
+    let setup = Setup::new().sites("- {hosts: [localhost], origin: {directory: root}}");
+    let server = setup.listeners(&["tls: true, protocols: [h1, h2, h3]", ""]).start();
+    server.file("large.mp4", 500_000);
+    assert_eq!(content(&server, "/large.mp4").len(), 500_000);
+    let labels = ["site=\"localhost\"", "version=\"h3\""];
+    server.counted("penstock_site_round_trip_seconds_count", &labels, 1.0);
+    assert_eq!(seen(&server, "penstock_site_retransmitted_ratio", &labels), 1.0);
+    assert!(server.logged("/large.mp4")["rtt_ms"].is_number());
+}
+
+#[test]
+fn responses_that_clients_receive_more_slowly_than_a_rendition_needs_are_counted_by_its_rate() {
+    // No client receives as fast as the second one.
+    let setup = Setup::new().sites("- {hosts: [localhost], origin: {directory: root}}");
+    let server = setup.section("metrics: {rates: [1, 12500000000]}").start();
+    server.file("large.mp4", 3_000_000);
+    let mut client = Client::plain(&server);
+    let measured = "penstock_site_delivery_rate_bytes_per_second";
+    for _ in 0..3 {
+        client.get("/large.mp4");
+    }
+    server.counted("penstock_site_round_trip_seconds_count", &[], 3.0);
+    let name = "penstock_site_slow_responses_total";
+    server.counted(name, &["site=\"localhost\"", "rate=\"12500000000\""], seen(&server, measured, &[]));
+    server.counted(name, &["rate=\"1\""], 0.0);
+}
+
+#[test]
 fn requests_to_each_server_of_an_origin_are_timed_and_counted_by_site_and_outcome() {
     let origin = Origin::start(|head, _, stream| match head {
         head if head.contains("/busy") => answer(stream, "503 Service Unavailable", "", b""),
@@ -41,7 +75,9 @@ fn requests_to_each_server_of_an_origin_are_timed_and_counted_by_site_and_outcom
         "- {{hosts: [video.test], origin: {{http: [\"{url}\"], retries: 0}}}}\n\
          - {{hosts: [relay.test], origin: {{http: [\"{second}\"], cache: off}}}}"
     );
-    let server = Setup::new().sites(&sites).start();
+    let memory = penstock_testkit::memory_directory();
+    let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+    let server = Setup::new().sites(&sites).section(&cache).start();
     server.tolerate_warning("is out: ");
     let mut client = Client::plain(&server);
     for (host, path, status) in [
