@@ -29,7 +29,7 @@ pub(crate) struct SyslogSocket {
 
 impl SyslogSocket {
     /// # Errors
-    /// The error of the system: nobody receives, or not datagrams.
+    /// The error of the system: no program receives there, or not datagrams.
     pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;

@@ -87,7 +87,8 @@ mod tests {
         // Three times the standard error.
         assert!((45_000..55_000).contains(&seen), "{seen}");
         let named = Distinct::default();
-        (named.add("session"), named.add("session"));
+        named.add("session");
+        named.add("session");
         assert_eq!(estimate([&named]), 1);
     }
 }

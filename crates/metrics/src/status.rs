@@ -1,15 +1,15 @@
 //! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
+mod sites;
+
 use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
-use crate::distinct::estimate;
-use crate::labels::{CacheOutcome, HandshakePart, ShortReason, Signer, StatusClass};
+use crate::labels::{HandshakePart, Signer};
 use crate::metric::{Family, Metric, Sources};
 use crate::readings::{Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
 use crate::sample::{Samples, Value};
-use crate::shard::{CacheCounters, KindOfPlayer, PlayerCounters, SiteOfWorkers};
 use crate::table::TABLE;
 
 impl Metrics {
@@ -67,40 +67,6 @@ impl Metrics {
                 "dropped": of("penstock_access_log_dropped_total").by("reason"),
             },
         })
-    }
-
-    /// The counts of each site that has had a request.
-    fn site_status(&self) -> Vec<Json> {
-        let describe = |site: &SiteOfWorkers<'_>| {
-            let of = |class: StatusClass| site.sum(|counters| counters.requests[class as usize].get());
-            let cached = |wanted: fn(CacheOutcome) -> bool, count: fn(&CacheCounters) -> u64| {
-                let outcomes = CacheOutcome::ALL.iter().filter(|outcome| wanted(**outcome));
-                let one =
-                    |outcome: &CacheOutcome| site.sum(|counters| count(&counters.cached[*outcome as usize]));
-                outcomes.map(one).sum::<u64>()
-            };
-            let short = ShortReason::ALL.iter().map(|why| {
-                let count = site.sum(|counters| counters.short[*why as usize].get());
-                (why.label().to_owned(), json!(count))
-            });
-            let (hits, lookups) = (CacheOutcome::is_hit, |_| true);
-            let (requests, bytes): (fn(&CacheCounters) -> u64, fn(&CacheCounters) -> u64) =
-                (|cached| cached.requests.get(), |cached| cached.bytes.get());
-            json!({
-                "name": &*site.name,
-                "requests": StatusClass::ALL.iter().map(|class| of(*class)).sum::<u64>(),
-                "by_class": StatusClass::ALL.iter().map(|class| (class.label().to_owned(), json!(of(*class)))).collect::<Map<_, _>>(),
-                "bytes": site.sum(|counters| counters.body_bytes.get()),
-                "cache_requests": cached(lookups, requests),
-                "cache_bytes": cached(lookups, bytes),
-                "hit_requests": cached(hits, requests),
-                "hit_bytes": cached(hits, bytes),
-                "first_byte_seconds": quantiles(&site.distribution(|counters| &counters.first_byte)),
-                "short": short.collect::<Map<_, _>>(),
-                "players": players(&site.players()),
-            })
-        };
-        self.sites().iter().map(describe).collect()
     }
 
     fn handshakes(&self) -> Json {
@@ -262,21 +228,6 @@ impl RemoteKeysReading {
             "tokens": self.tokens.iter().map(token).collect::<Vec<_>>(),
         })
     }
-}
-
-/// What players say; null if none has said anything.
-fn players(heard: &[&PlayerCounters]) -> Option<Json> {
-    let sum = |count: fn(&KindOfPlayer) -> u64| {
-        heard.iter().flat_map(|players| &players.kinds).map(count).sum::<u64>()
-    };
-    (!heard.is_empty()).then(|| {
-        json!({
-            "requests": sum(|kind| kind.requests.get()),
-            "starved": sum(|kind| kind.starved.get()),
-            "startup": sum(|kind| kind.startup.get()),
-            "sessions": estimate(heard.iter().map(|players| &players.sessions)),
-        })
-    })
 }
 
 fn quantiles(distribution: &Distribution) -> Json {

@@ -211,8 +211,8 @@ mod tests {
             for _ in 0..200_000 {
                 // Few keys come often, thousands come rarely.
                 let number = stream.next();
-                let key = if number % 3 == 0 { number % 20 } else { number % 9_973 };
-                let bytes = number % 1000 * u64::from(number % 7 == 0);
+                let key = if number.is_multiple_of(3) { number % 20 } else { number % 9_973 };
+                let bytes = number % 1000 * u64::from(number.is_multiple_of(7));
                 stream.count(&format!("/{key}"), bytes);
             }
             let of =

@@ -36,12 +36,7 @@ pub(super) fn full_readings() -> Readings {
             next_update: at(114),
         }],
         remote_keys: Some(full_remote_keys()),
-        origin_servers: vec![OriginServerReading {
-            url: "http://192.0.2.1".to_owned(),
-            up: true,
-            connections: 115,
-            waiting: 116,
-        }],
+        origin_servers: vec![full_origin_server()],
         origin_requests: vec![full_origin_requests()],
         peers: vec![full_peer()],
         memory_tier: Some(TierCounters {
@@ -145,4 +140,8 @@ fn full_origin_requests() -> OriginRequestsReading {
     counters.ended(Duration::from_millis(40));
     counters.outcome("timeout");
     counters.reading("video.example", "http://192.0.2.1")
+}
+
+fn full_origin_server() -> OriginServerReading {
+    OriginServerReading { url: "http://192.0.2.1".to_owned(), up: true, connections: 115, waiting: 116 }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scrape::Scrape;
-use super::{FACTS, busy_metrics};
+use super::{Expected, FACTS, busy_metrics};
 use crate::{
     Asked, CacheOutcome, Carried, ClientKind, HttpLabel, Metrics, PlayerSaid, RateId, Shard, ShortReason,
     SiteId, SiteResponse, limits,
@@ -91,4 +91,13 @@ fn the_status_shows_sites_and_what_is_asked_for_most() {
     assert_eq!(status["top"]["starved_titles"][0]["requests"], 2);
     assert_eq!(status["top"]["not_found"][0]["key"], "video.example/film/none");
     assert_eq!(status["top"]["user_agents"][0]["key"], "player/1.0");
+}
+
+#[test]
+fn the_counters_of_sites_clients_and_players_are_summed() {
+    let scrape = Scrape::of(&busy_metrics());
+    let sums: &[Expected<'_>] = &[];
+    for (name, labels, expected) in sums {
+        assert_eq!(scrape.value(name, labels), *expected, "{name} {labels:?}");
+    }
 }
