@@ -26,7 +26,7 @@ pub(crate) use players::{KindOfPlayer, PlayerCounters};
 pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
 pub use sites::{Carried, SiteResponse};
 pub use top::Asked;
-use top::TopCounters;
+pub(crate) use top::{TOPS, TopCounters};
 
 /// The counters of one worker.
 ///
@@ -72,7 +72,7 @@ pub struct Shard {
     pub(crate) sites: SiteCells,
     pub(crate) clients: [Counter; ClientKind::ALL.len()],
     pub(crate) client_handshakes: CounterVec<(ClientKind, HandshakeFacts)>,
-    top: TopCounters,
+    pub(crate) top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
     pub(crate) egress: CounterVec<(OutletKind, &'static str)>,

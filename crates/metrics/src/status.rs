@@ -1,6 +1,7 @@
 //! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
 mod sites;
+mod top;
 
 use serde_json::{Map, Value as Json, json};
 

@@ -7,7 +7,7 @@ use penstock_http::Request;
 use penstock_http::cmcd::Cmcd;
 use penstock_tls::Ja4;
 
-use crate::carrier::record::{Answered, CarriedBy};
+use crate::carrier::answered::{Answered, CarriedBy};
 use crate::metrics::{Asked, ClientKind, PlayerSaid};
 use crate::settings::Settings;
 

@@ -4,14 +4,11 @@ use std::cell::OnceCell;
 use std::fmt::{Display, Write as _};
 use std::sync::{Arc, Mutex};
 
-use serde_json::{Value as Json, json};
-
 use crate::keyed_hash::KeyedHash;
 use crate::limits;
 use crate::lock::lock;
-use crate::registry::Metrics;
 use crate::shard::Shard;
-use crate::top::{Ranking, TopKey, TopTable, merged};
+use crate::top::{Ranking, TopSnapshot, TopTable};
 
 /// The tables of one worker. The worker takes the lock for each response, a reader for the time of a copy without texts.
 #[derive(Debug, Default)]
@@ -25,7 +22,7 @@ struct TopTables {
 }
 
 /// The tables: their names in `/status.json`, and what they rank by.
-const TOPS: [(&str, Ranking); 6] = [
+pub(crate) const TOPS: [(&str, Ranking); 6] = [
     ("titles", Ranking::Bytes),
     ("titles_by_requests", Ranking::Requests),
     ("starved_titles", Ranking::Requests),
@@ -110,22 +107,10 @@ impl Shard {
     }
 }
 
-impl Metrics {
-    /// The most frequent keys of each table.
-    pub(crate) fn top(&self) -> Json {
-        let list = |(place, (name, ranking)): (usize, (&str, Ranking))| {
-            let snapshots: Vec<_> =
-                self.shards.iter().map(|shard| lock(&shard.top.0).tables[place].snapshot()).collect();
-            let keys = merged(&snapshots, ranking, limits::TOP_KEYS_SHOWN);
-            (name.to_owned(), keys.iter().map(TopKey::status).collect())
-        };
-        Json::Object(TOPS.into_iter().enumerate().map(list).collect())
-    }
-}
-
-impl TopKey {
-    fn status(&self) -> Json {
-        let Self { key, requests, bytes, error } = self;
-        json!({"key": &**key, "requests": requests, "bytes": bytes, "error": error})
+impl TopCounters {
+    /// Copies of the tables, in the order of [`TOPS`].
+    pub(crate) fn snapshots(&self) -> [TopSnapshot; TOPS.len()] {
+        let tables = lock(&self.0);
+        std::array::from_fn(|place| tables.tables[place].snapshot())
     }
 }

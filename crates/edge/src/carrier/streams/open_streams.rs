@@ -16,9 +16,9 @@ use penstock_tls::Ja4;
 
 use super::detached::Detached;
 use super::open_stream::{BodyEnd, OpenStream};
+use crate::carrier::answered::CarriedBy;
 use crate::carrier::drive::Sent;
 use crate::carrier::multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
-use crate::carrier::record::CarriedBy;
 use crate::clients::ClientBudget;
 use crate::connection::CarriageMeter;
 use crate::metrics::{Carried, HandshakeFacts, OutletKind, ShortReason};
