@@ -36,6 +36,7 @@ mod lock;
 mod log;
 mod metric;
 mod origin;
+mod players;
 mod prefetch;
 mod process;
 mod readings;
@@ -62,6 +63,7 @@ pub use labels::{
 };
 pub use log::LogCounters;
 pub use origin::OriginCounters;
+pub use players::PlayerSaid;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
     ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OriginRequestsReading,
@@ -70,4 +72,4 @@ pub use readings::{
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::{Asked, Carried, PlayerSaid, QuicPackets, Shard, SiteResponse};
+pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};

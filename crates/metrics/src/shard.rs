@@ -21,8 +21,6 @@ use crate::limits;
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
-pub use players::PlayerSaid;
-pub(crate) use players::{KindOfPlayer, PlayerCounters};
 pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
 pub use sites::{Carried, SiteResponse};
 pub use top::Asked;

@@ -1,64 +1,16 @@
-//! What players say of themselves, by site and kind of client.
+//! Clients and players, as one worker counts them.
 
-use std::time::Duration;
-
-use crate::cells::{Counter, Histogram, Multiple};
-use crate::distinct::Distinct;
 use crate::facts::{HandshakeFacts, SiteId};
 use crate::labels::ClientKind;
+use crate::players::PlayerSaid;
 use crate::shard::Shard;
-
-/// What players of one site said. A worker has 3 KiB for each site to whose players it listened.
-#[derive(Debug, Default)]
-pub(crate) struct PlayerCounters {
-    pub(crate) kinds: [KindOfPlayer; ClientKind::ALL.len()],
-    pub(crate) sessions: Distinct,
-}
-
-/// What players of one kind said.
-#[derive(Debug, Default)]
-pub(crate) struct KindOfPlayer {
-    pub(crate) requests: Counter,
-    pub(crate) starved: Counter,
-    pub(crate) startup: Counter,
-    pub(crate) buffer: Histogram,
-    pub(crate) throughput: Histogram<Multiple>,
-}
-
-/// What a player said of itself with a request (CTA-5004).
-#[derive(Clone, Copy, Debug)]
-pub struct PlayerSaid<'a> {
-    /// The kind of client.
-    pub kind: ClientKind,
-    /// The name of its session.
-    pub session: Option<&'a str>,
-    /// How much it has in its buffer.
-    pub buffer: Option<Duration>,
-    /// Whether its buffer has run empty.
-    pub starved: bool,
-    /// Whether it needs the object to start.
-    pub startup: bool,
-    /// The throughput that it has measured, and the encoded bitrate of the object, in the same unit.
-    pub throughput: Option<(u64, u64)>,
-}
 
 impl Shard {
     /// Counts what a player of a site said.
     pub fn player_said(&self, site: SiteId, said: &PlayerSaid<'_>) {
         self.expect_own_thread();
-        let Some(counters) = self.sites.players(site) else { return };
-        let kind = &counters.kinds[said.kind as usize];
-        kind.requests.add(1);
-        kind.starved.add(u64::from(said.starved));
-        kind.startup.add(u64::from(said.startup));
-        if let Some(buffer) = said.buffer {
-            kind.buffer.observe(buffer);
-        }
-        if let Some(ratio) = said.throughput.and_then(|(measured, encoded)| thousandths(measured, encoded)) {
-            kind.throughput.observe_parts(ratio);
-        }
-        if let Some(session) = said.session {
-            counters.sessions.add(session);
+        if let Some(counters) = self.sites.players(site) {
+            counters.count(said);
         }
     }
 
@@ -72,9 +24,4 @@ impl Shard {
             self.client_handshakes.add((kind, shown));
         }
     }
-}
-
-fn thousandths(part: u64, whole: u64) -> Option<u64> {
-    let ratio = u128::from(part).checked_mul(1_000)?.checked_div(u128::from(whole))?;
-    Some(u64::try_from(ratio).unwrap_or(u64::MAX))
 }

@@ -7,8 +7,8 @@ use crate::cells::{BytesPerSecond, Counter, Distribution, Histogram, Scale, Shar
 use crate::facts::{RateId, SiteId};
 use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::limits;
+use crate::players::PlayerCounters;
 use crate::shard::Shard;
-use crate::shard::players::PlayerCounters;
 
 /// The counters of each site by number. A site without a request has none, and takes 16 bytes.
 #[derive(Debug)]

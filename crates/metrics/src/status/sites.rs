@@ -5,8 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use super::quantiles;
 use crate::distinct::estimate;
 use crate::labels::{CacheOutcome, ShortReason, StatusClass};
+use crate::players::{KindOfPlayer, PlayerCounters};
 use crate::registry::Metrics;
-use crate::shard::{CacheCounters, KindOfPlayer, PlayerCounters, SiteOfWorkers};
+use crate::shard::{CacheCounters, SiteOfWorkers};
 
 impl Metrics {
     /// The counts of each site that has had a request.

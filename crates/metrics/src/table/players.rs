@@ -4,7 +4,7 @@ use crate::cells::{Distribution, Histogram, Scale};
 use crate::distinct::estimate;
 use crate::labels::ClientKind;
 use crate::metric::{Family, Kind, Label, Metric, Sources, closed, open};
-use crate::shard::KindOfPlayer;
+use crate::players::KindOfPlayer;
 
 const SITE: Label = open("site", "its first host, as configured; `other` beyond 1,023 sites");
 const CLIENT: Label = closed("client", ClientKind::LABELS);
