@@ -1,4 +1,4 @@
-//! An access log: one line for each [`Record`], appended to a file by a thread of its own.
+//! An access log: one line for each [`Record`], appended to a file, or sent to a socket of syslog, by a thread of its own.
 //!
 //! A [`Sink`] queues a record and never waits for the disk or the log thread. A full queue drops the record and counts
 //! it. A full disk loses records, which are counted too, and has no other effect.
@@ -6,6 +6,7 @@
 
 mod queue;
 mod record;
+mod syslog;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -30,6 +31,7 @@ use writer::{LogFile, Writer};
 #[derive(Debug)]
 pub struct AccessLog<R: Record> {
     path: PathBuf,
+    format: R::Format,
     sink: Sink<R>,
     thread: Option<JoinHandle<()>>,
     /// Disconnected when the thread has ended.
@@ -56,20 +58,25 @@ const LIMITS: Limits = Limits {
 };
 
 impl<R: Record> AccessLog<R> {
-    /// Opens or creates the file for appending and starts the log thread. `counters` count the records written and
+    /// Opens or creates the file for appending, or connects to the socket of that path, and starts the log thread. `counters` count the records written and
     /// dropped.
     ///
     /// # Errors
     /// If the file cannot be opened, is a named pipe without a reader, or the thread cannot be started.
-    pub fn open(path: &Path, counters: Arc<LogCounters>) -> io::Result<Self> {
-        Self::with_limits(path, counters, LIMITS)
+    pub fn open(path: &Path, format: R::Format, counters: Arc<LogCounters>) -> io::Result<Self> {
+        Self::with_limits(path, format, counters, LIMITS)
     }
 
-    fn with_limits(path: &Path, counters: Arc<LogCounters>, limits: Limits) -> io::Result<Self> {
+    fn with_limits(
+        path: &Path,
+        format: R::Format,
+        counters: Arc<LogCounters>,
+        limits: Limits,
+    ) -> io::Result<Self> {
         let file = LogFile::open(path)?;
         let (sink, records) = queue::queue(limits.queue_records, limits.queue_text_bytes, counters);
         let (ending, ended) = mpsc::channel();
-        let writer = Writer::new(file, records, Arc::clone(&sink.shared), limits.gather);
+        let writer = Writer::new((file, format.clone()), records, Arc::clone(&sink.shared), limits.gather);
         let thread = thread::Builder::new().name("access-log".to_owned()).spawn(move || {
             writer.run();
             drop(ending);
@@ -77,6 +84,7 @@ impl<R: Record> AccessLog<R> {
         let close_deadline = limits.close_deadline;
         Ok(Self {
             path: path.to_owned(),
+            format,
             sink,
             thread: Some(thread),
             ended: Mutex::new(ended),
@@ -90,10 +98,10 @@ impl<R: Record> AccessLog<R> {
         self.sink.clone()
     }
 
-    /// The file's path.
+    /// Whether it writes to this path in this format.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn is_of(&self, path: &Path, format: &R::Format) -> bool {
+        self.path == path && self.format == *format
     }
 
     /// Has the log thread open the path again, after a rotation, and returns at once. Records queued after this call go

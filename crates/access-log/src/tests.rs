@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -16,11 +17,13 @@ use super::*;
 struct Line(Vec<u8>);
 
 impl Record for Line {
+    type Format = ();
+
     fn text_bytes(&self) -> usize {
         self.0.len()
     }
 
-    fn write_line(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+    fn write_line(&self, (): &(), lines: &mut Vec<u8>) -> io::Result<()> {
         lines.extend_from_slice(&self.0);
         lines.push(b'\n');
         Ok(())
@@ -47,7 +50,7 @@ impl LogDirectory {
     }
 
     fn open(&self) -> AccessLog<Line> {
-        AccessLog::open(&self.path(), Arc::clone(&self.counters)).unwrap()
+        AccessLog::open(&self.path(), (), Arc::clone(&self.counters)).unwrap()
     }
 
     fn lost(&self, why: LogLoss) -> u64 {
@@ -119,6 +122,29 @@ fn a_log_that_another_program_truncates_begins_anew_without_a_hole() {
 }
 
 #[test]
+fn a_socket_gets_each_line_as_a_datagram_of_syslog_also_after_its_receiver_was_started_again() {
+    let directory = LogDirectory::new();
+    let receiver = UnixDatagram::bind(directory.path()).unwrap();
+    let log = directory.open();
+    let mut buffer = [0; 256];
+    let mut received = |receiver: &UnixDatagram| {
+        let length = receiver.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    log.sink().record(record(b"/one"));
+    log.sink().record(record(b"/two"));
+    let tag = format!("<190>penstock[{}]: ", std::process::id());
+    assert_eq!(received(&receiver), format!("{tag}/one"));
+    assert_eq!(received(&receiver), format!("{tag}/two"));
+    drop(receiver);
+    fs::remove_file(directory.path()).unwrap();
+    let receiver = UnixDatagram::bind(directory.path()).unwrap();
+    log.sink().record(record(b"/three"));
+    assert_eq!(received(&receiver), format!("{tag}/three"));
+    directory.await_written(3);
+}
+
+#[test]
 fn after_a_rotation_new_records_go_to_the_new_file() {
     let directory = LogDirectory::new();
     let log = directory.open();
@@ -154,7 +180,7 @@ fn a_log_that_cannot_be_reopened_continues_in_the_old_file() {
 #[test]
 fn a_full_disk_loses_the_records_and_has_no_other_effect() {
     let directory = LogDirectory::new();
-    let log = AccessLog::<Line>::open(Path::new("/dev/full"), Arc::clone(&directory.counters)).unwrap();
+    let log = AccessLog::<Line>::open(Path::new("/dev/full"), (), Arc::clone(&directory.counters)).unwrap();
     let sink = log.sink();
     for _ in 0..100 {
         sink.record(record(b"/"));
@@ -168,7 +194,7 @@ fn a_full_disk_loses_the_records_and_has_no_other_effect() {
 fn a_file_that_cannot_be_opened_is_an_error_at_once() {
     let directory = LogDirectory::new();
     let path = directory.root.path().join("missing/access.jsonl");
-    let error = AccessLog::<Line>::open(&path, Arc::clone(&directory.counters)).unwrap_err();
+    let error = AccessLog::<Line>::open(&path, (), Arc::clone(&directory.counters)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
@@ -176,7 +202,7 @@ fn a_file_that_cannot_be_opened_is_an_error_at_once() {
 fn a_named_pipe_without_a_reader_is_an_error_at_once() {
     let directory = LogDirectory::new();
     assert!(Command::new("mkfifo").arg(directory.path()).status().unwrap().success());
-    let error = AccessLog::<Line>::open(&directory.path(), Arc::clone(&directory.counters)).unwrap_err();
+    let error = AccessLog::<Line>::open(&directory.path(), (), Arc::clone(&directory.counters)).unwrap_err();
     assert_eq!(error.to_string(), "it is a named pipe that no process reads");
 }
 
@@ -206,7 +232,8 @@ impl StuckLog {
         let mut pipe = OpenOptions::new().read(true).write(true).open(directory.path()).unwrap();
         let filled = rustix::pipe::fcntl_getpipe_size(&pipe).unwrap();
         pipe.write_all(&vec![b' '; filled]).unwrap();
-        let log = AccessLog::with_limits(&directory.path(), Arc::clone(&directory.counters), limits).unwrap();
+        let log =
+            AccessLog::with_limits(&directory.path(), (), Arc::clone(&directory.counters), limits).unwrap();
         Self { directory, log, pipe, filled }
     }
 }

@@ -18,13 +18,15 @@ use rustix::io::Errno;
 
 use crate::queue::Shared;
 use crate::record::Record;
+use crate::syslog::{SyslogSocket, is_socket};
 
 const WARNING_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_WARNING_SECONDS);
 
 /// The state of the log thread.
 #[derive(Debug)]
-pub(super) struct Writer<R> {
+pub(super) struct Writer<R: Record> {
     file: LogFile,
+    format: R::Format,
     records: Receiver<Option<Box<R>>>,
     shared: Arc<Shared>,
     gather: Duration,
@@ -36,7 +38,27 @@ pub(super) struct Writer<R> {
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
-    file: File,
+    file: Destination,
+}
+
+/// Where lines go.
+#[derive(Debug)]
+enum Destination {
+    File(File),
+    Syslog(SyslogSocket),
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Syslog(socket) => socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Complete lines that wait to be written.
@@ -58,12 +80,12 @@ struct Outage {
 
 impl<R: Record> Writer<R> {
     pub(super) fn new(
-        file: LogFile,
+        (file, format): (LogFile, R::Format),
         records: Receiver<Option<Box<R>>>,
         shared: Arc<Shared>,
         gather: Duration,
     ) -> Self {
-        Self { file, records, shared, gather, batch: Batch::default(), outage: Outage::default() }
+        Self { file, format, records, shared, gather, batch: Batch::default(), outage: Outage::default() }
     }
 
     /// Writes records until the log is closed, then writes the rest of the queue.
@@ -110,7 +132,7 @@ impl<R: Record> Writer<R> {
         let Some(record) = record else { return };
         self.shared.release(record.text_bytes());
         let whole = self.batch.lines.len();
-        if let Err(error) = record.write_line(&mut self.batch.lines) {
+        if let Err(error) = record.write_line(&self.format, &mut self.batch.lines) {
             self.batch.lines.truncate(whole);
             self.lost(1, &error);
         }
@@ -169,6 +191,10 @@ impl LogFile {
     /// # Errors
     /// The error of the system; and for a named pipe that no process reads, since opening it would wait for a reader.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
+        if is_socket(path) {
+            let socket = SyslogSocket::connect(path)?;
+            return Ok(Self { path: path.to_owned(), file: Destination::Syslog(socket) });
+        }
         let file = match standard_stream(path) {
             None => append_to(path)?,
             Some(stream) => {
@@ -178,11 +204,14 @@ impl LogFile {
                 appended.unwrap_or(stream)
             }
         };
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file: Destination::File(file) })
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        let place = |log: &Self| log.file.metadata().map(|found| (found.dev(), found.ino())).ok();
+        let place = |log: &Self| match &log.file {
+            Destination::File(file) => file.metadata().map(|found| (found.dev(), found.ino())).ok(),
+            Destination::Syslog(_) => None,
+        };
         place(self).is_some_and(|found| Some(found) == place(other))
     }
 }

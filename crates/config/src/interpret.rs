@@ -22,6 +22,7 @@ mod hosts;
 pub(crate) mod keyserver;
 mod listeners;
 mod log;
+mod metrics;
 mod ocsp;
 mod origins;
 mod pem;
@@ -44,7 +45,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 
 use crate::limits;
-use crate::model::{Config, ConfigSource, Log};
+use crate::model::{Config, ConfigSource, CountedMetrics, Log};
 use crate::places;
 use crate::raw;
 use crate::section::{Text, position};
@@ -70,7 +71,10 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         acme::add(section, &mut tls, &sites, &listeners, reader);
     }
     let cache = cache::cache(root.cache.as_ref(), reader);
-    let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, reader));
+    let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, &sites, reader));
+    let metrics = root.metrics.as_ref();
+    let metrics =
+        metrics.map_or_else(CountedMetrics::default, |section| metrics::metrics(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
     let admin = admin.map(|(admin, _)| admin);
     let places = places::places(root, addresses);
@@ -87,6 +91,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
         fleet,
         admin,
         log,
+        metrics,
         limits,
         warnings: Vec::new(),
         source,

@@ -452,3 +452,19 @@ const _: () = assert!(
     TICKET_KEY_ROTATION_SECONDS * TICKET_KEYS_KEPT as u64 <= TICKET_LIFETIME.as_secs(),
     "a ticket key must not outlive the longest ticket (RFC 8446 §4.6.1)"
 );
+
+/// Responses of at least so many bytes have the network measured behind them: round-trip time, delivery rate, what was sent again.
+pub const CARRIAGE_BYTES_MIN: u64 = 64 * 1024;
+
+/// Directories at the beginning of a path that name a title, unless the configuration says so, and at most.
+pub const TITLE_DIRECTORIES: usize = 2;
+/// The most of them.
+pub const TITLE_DIRECTORIES_MAX: u64 = 8;
+
+/// Rates of renditions of a configuration, and the largest of them in bytes per second.
+pub const COUNTED_RATES: usize = 8;
+/// The largest of them: 100 Gbit/s.
+pub const COUNTED_RATE_MAX: u64 = 12_500_000_000;
+
+/// Bytes of a table of the kinds of clients: a thousand lines.
+pub const CLIENT_TABLE_BYTES: u64 = 64 * 1024;

@@ -15,8 +15,8 @@ use crate::interpret::reader::{Reader, check_directory};
 use crate::interpret::{default_options, default_versions, interpret, worker_for_each_core};
 use crate::key_paths::KeyPaths;
 use crate::model::{
-    Cache, Config, ConfigSource, ConfiguredCertificate, HostPattern, KeyserverConfig, Limits, Listener, Log,
-    Origin, Site, SiteSettings, Tls,
+    Cache, Config, ConfigSource, ConfiguredCertificate, CountedMetrics, HostPattern, KeyserverConfig, Limits,
+    Listener, Log, Origin, Site, SiteSettings, Tls,
 };
 use crate::raw;
 use crate::section::Section;
@@ -120,6 +120,7 @@ impl Config {
             fleet: None,
             admin: None,
             log: Log::default(),
+            metrics: CountedMetrics::default(),
             limits: Limits::default(),
             warnings: Vec::new(),
             source: ConfigSource {

@@ -4,8 +4,10 @@
 //! directories existed when the file was read, and every limit lies in its range.
 
 mod access;
+mod access_log;
 mod acme;
 mod cache;
+mod client_table;
 mod cluster;
 mod field_rules;
 mod fleet;
@@ -29,8 +31,10 @@ pub use self::access::{
     Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Pace,
     Referers, RequestRate, SiteLimits,
 };
+pub use self::access_log::{AccessLog, LogFormat, LogSample};
 pub use self::acme::{Acme, AcmeChallenge, AcmeKey, ExternalAccount};
 pub use self::cache::{Cache, DiskTier, MemoryTier};
+pub use self::client_table::{ClientTable, CountedMetrics};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
 pub use self::field_rules::{FieldRule, FieldRules};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
@@ -81,6 +85,8 @@ pub struct Config {
     pub admin: Option<Admin>,
     /// Logs other than the program's own on stderr.
     pub log: Log,
+    /// What is counted, and how.
+    pub metrics: CountedMetrics,
     /// Client limits.
     pub limits: Limits,
     /// Probable mistakes that do not keep the server from starting, such as an expired certificate.
@@ -213,6 +219,6 @@ pub struct Admin {
 pub struct Log {
     /// Whether its lines have the JA4 fingerprint of the client.
     pub ja4: bool,
-    /// The access log, JSON lines; `None` is off.
-    pub access: Option<PathBuf>,
+    /// The access log; `None` is off.
+    pub access: Option<AccessLog>,
 }

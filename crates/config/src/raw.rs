@@ -44,6 +44,8 @@ section! {
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
         log: Spanned<Log>, "section", "";
+        /// What is counted, and how.
+        metrics: Spanned<Metrics>, "section", "";
         /// Client limits.
         limits: Spanned<Limits>, "section", "";
     }
@@ -494,10 +496,38 @@ section! {
 section! {
     /// Logs.
     Log {
-        /// The access log: one JSON line for each response, see [access-log.md](access-log.md).
-        access: Text, "file", "no file";
+        /// The access log: one line for each response, see [access-log.md](access-log.md).
+        access: Spanned<WordOr<AccessLog>>, "file or section", "no file";
         /// Adds the client's JA4 fingerprint, which identifies its TLS software, to each line of the access log.
         ja4: Text, "`true`, `false`", "false";
+    }
+}
+
+section! {
+    /// The access log.
+    AccessLog {
+        /// The file; `stdout` and `stderr` are streams of the process, `syslog` is the socket `/dev/log`. Any path that is a socket of datagrams gets lines in the form of syslog.
+        path: Text, "file, `stdout`, `stderr`, `syslog`", "required";
+        /// `json` has one object in each line, `combined` is that of Apache and nginx, `fields` has the values of `fields` with tabs between them.
+        format: Text, "`json`, `combined`, `fields`", "json";
+        /// Which fields `json` and `fields` write, in this order for `fields`; those of `tls` are written `tls.version`.
+        fields: Texts, "list of names", "all of them";
+        /// Which responses leave a line: `1/100` is every hundredth of each worker, `errors` are statuses from 400 on and responses that ended early.
+        sample: Text, "`1/N` or `errors`", "1/1";
+        /// The sites whose responses leave a line, by their first hosts.
+        sites: Texts, "list of hosts", "all, and requests that no site answers";
+    }
+}
+
+section! {
+    /// What is counted, and how; see [numbers.md](numbers.md).
+    Metrics {
+        /// Bytes per second that renditions need, at most 8: `penstock_site_slow_responses_total` counts, for each, the responses that clients received more slowly.
+        rates: Texts, "list of sizes", "[]";
+        /// Directories at the beginning of a path that name a title: `/vod/film/` with 2.
+        title_directories: Text, "number from 1 to 8", "2";
+        /// A table of the kinds of clients, in place of the built-in one.
+        clients: Text, "file", "the built-in table";
     }
 }
 

@@ -1,5 +1,7 @@
 //! How the cache handled a request, as metrics, the access log and Cache-Status (RFC 9211) say it.
 
+use penstock_metrics::CacheOutcome;
+
 /// How the cache handled a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheStatus {
@@ -39,15 +41,20 @@ pub(crate) struct StoredState {
 impl CacheStatus {
     /// The word in metrics and in the access log.
     pub fn label(self) -> &'static str {
+        self.outcome().label()
+    }
+
+    /// What metrics count it as.
+    pub fn outcome(self) -> CacheOutcome {
         match self {
-            Self::Hit => "hit",
-            Self::Stale => "stale",
-            Self::Revalidated | Self::Replaced => "revalidated",
-            Self::StaleIfError => "stale_if_error",
-            Self::Miss => "miss",
-            Self::Collapsed => "collapsed",
-            Self::Uncacheable => "uncacheable",
-            Self::Bypass => "bypass",
+            Self::Hit => CacheOutcome::Hit,
+            Self::Stale => CacheOutcome::Stale,
+            Self::Revalidated | Self::Replaced => CacheOutcome::Revalidated,
+            Self::StaleIfError => CacheOutcome::StaleIfError,
+            Self::Miss => CacheOutcome::Miss,
+            Self::Collapsed => CacheOutcome::Collapsed,
+            Self::Uncacheable => CacheOutcome::Uncacheable,
+            Self::Bypass => CacheOutcome::Bypass,
         }
     }
 

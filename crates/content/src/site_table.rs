@@ -186,6 +186,11 @@ impl SiteTable {
         self.sites.get(number.0).map_or("", |site| &site.name)
     }
 
+    /// The first hosts of all sites, as configured, by number.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.sites.iter().map(|site| &*site.name)
+    }
+
     /// The path of a route of a site, as configured. Empty for numbers of another table.
     pub fn path(&self, site: SiteNumber, route: RouteNumber) -> &str {
         let path = self.sites.get(site.0).and_then(|site| site.paths.get(route.0));
@@ -194,9 +199,15 @@ impl SiteTable {
 
     /// The origins of all sites, each once.
     pub fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
+        self.origins_by_site().map(|(_, origin)| origin)
+    }
+
+    /// The origins of all sites, each once, with the name of the first site that has it.
+    pub fn origins_by_site(&self) -> impl Iterator<Item = (&str, &Arc<HttpOrigin>)> {
         let mut seen = Vec::new();
-        let all = self.sites.iter().flat_map(RoutedSite::all).filter_map(|site| Some(site.http()?.origin()));
-        all.filter(move |origin| {
+        let all = self.sites.iter().flat_map(|routed| routed.all().map(|site| (&*routed.name, site)));
+        let all = all.filter_map(|(name, site)| Some((name, site.http()?.origin())));
+        all.filter(move |(_, origin)| {
             let place = Arc::as_ptr(origin);
             let is_new = !seen.contains(&place);
             seen.extend(is_new.then_some(place));

@@ -1,7 +1,11 @@
 //! A record of one response, and its form as a line of JSON in the access log.
 
+mod format;
+mod sampling;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use sampling::Logging;
 
 use std::borrow::Cow;
 use std::io;
@@ -10,11 +14,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
+use penstock_config::LogFormat;
 use penstock_content::RequestId;
+use penstock_http::cmcd::Cmcd;
 use penstock_tls::Ja4;
 use serde::{Serialize, Serializer};
 
-use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
+use crate::metrics::{Carried, HandshakeFacts, OutletKind, ShortReason};
 
 /// The log of responses.
 pub type AccessLog = penstock_access_log::AccessLog<Record>;
@@ -37,12 +43,18 @@ pub struct Record {
     pub target: Text,
     /// The status code of the response.
     pub status: u16,
+    /// Why the request was refused; `None` if it was not.
+    pub refusal: Option<&'static str>,
     /// Bytes of the body given to the socket.
     pub body_bytes: u64,
     /// From the complete head of the request to the last byte given to the socket.
     pub duration: Duration,
     /// From the complete head of the request to the first byte given to the socket.
     pub first_byte: Option<Duration>,
+    /// How the network carried the response, if it was asked.
+    pub carried: Option<Carried>,
+    /// What the player says of itself.
+    pub player: Option<Box<Cmcd>>,
     /// `Referer`
     pub referer: Option<Text>,
     /// `User-Agent`
@@ -136,16 +148,18 @@ impl Serialize for Unsigned<'_> {
 }
 
 impl penstock_access_log::Record for Record {
+    type Format = LogFormat;
+
     fn text_bytes(&self) -> usize {
         let optional =
             [&self.referer, &self.user_agent, &self.range, &self.client_certificate].into_iter().flatten();
-        [&self.host, &self.method, &self.target].into_iter().chain(optional).map(|text| text.0.len()).sum()
+        let texts = [&self.host, &self.method, &self.target].into_iter().chain(optional);
+        let names = self.player.iter().flat_map(|player| [&player.session, &player.content]).flatten();
+        texts.map(|text| text.0.len()).sum::<usize>() + names.map(|name| name.len()).sum::<usize>()
     }
 
-    fn write_line(&self, lines: &mut Vec<u8>) -> io::Result<()> {
-        serde_json::to_writer(&mut *lines, &Line::of(self))?;
-        lines.push(b'\n');
-        Ok(())
+    fn write_line(&self, format: &LogFormat, lines: &mut Vec<u8>) -> io::Result<()> {
+        format::write_line(self, format, lines)
     }
 }
 
@@ -163,10 +177,18 @@ struct Line<'a> {
     method: &'a Text,
     target: Unsigned<'a>,
     status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'static str>,
     body_bytes: u64,
     duration_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttfb_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtt_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivery_bytes_per_second: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retransmitted_ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     referer: Option<Unsigned<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,6 +206,10 @@ struct Line<'a> {
     stream: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cmcd_session: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cmcd_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<&'static str>,
     outcome: &'static str,
@@ -213,9 +239,16 @@ impl<'a> Line<'a> {
             method: &record.method,
             target: Unsigned(&record.target),
             status: record.status,
+            refusal: record.refusal,
             body_bytes: record.body_bytes,
             duration_ms: milliseconds(record.duration),
             ttfb_ms: record.first_byte.map(milliseconds),
+            rtt_ms: record.carried.map(|carried| milliseconds(carried.round_trip)),
+            delivery_bytes_per_second: record.carried.and_then(|carried| carried.delivery_rate),
+            retransmitted_ratio: record
+                .carried
+                .and_then(|carried| carried.share_sent_again())
+                .map(of_millionths),
             referer: record.referer.as_ref().map(Unsigned),
             user_agent: record.user_agent.as_ref(),
             range: record.range.as_ref(),
@@ -226,6 +259,8 @@ impl<'a> Line<'a> {
             request_number: record.request_number,
             stream: record.stream,
             request_id: record.id.map(|id| id.to_string()),
+            cmcd_session: record.player.as_ref().and_then(|player| player.session.as_deref()),
+            cmcd_content: record.player.as_ref().and_then(|player| player.content.as_deref()),
             cache: record.cache,
             outcome: record.short.map_or("complete", ShortReason::label),
         }
@@ -245,6 +280,10 @@ impl<'a> Tls<'a> {
     }
 }
 
+fn of_millionths(share: u64) -> f64 {
+    share as f64 / 1e6
+}
+
 /// Milliseconds with three decimals.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
@@ -252,8 +291,12 @@ fn milliseconds(duration: Duration) -> f64 {
 
 /// The time in UTC with milliseconds (RFC 3339); a clock set before 1970 shows 1970.
 fn rfc3339(time: SystemTime) -> String {
+    format!("{:.3}", timestamp(time))
+}
+
+/// The time; times beyond the year 9999 are shown as its last second.
+fn timestamp(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let milliseconds = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    // Times beyond the year 9999 are shown as its last second.
-    format!("{:.3}", Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX))
+    Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)
 }

@@ -1,6 +1,8 @@
 //! One request and its response on a connection or stream: receiving the body, sending, recording.
 
 mod alternative;
+mod answered;
+mod asked;
 mod drive;
 mod multiplexer;
 mod record;
@@ -8,11 +10,12 @@ mod streams;
 mod upload;
 
 pub(crate) use alternative::{alternative, name_alternative};
+pub(crate) use answered::{Answered, CarriedBy};
 pub(crate) use drive::{Carrier, Sent, drive, send, short_reason};
 pub(crate) use multiplexer::{
     Multiplexer, Outgoing, SERVER, Stalled, StreamCount, StreamHead, StreamRequestHead,
 };
-pub(crate) use record::{Answered, CarriedBy, record, record_refusal};
+pub(crate) use record::{record, record_refusal};
 pub(crate) use streams::{
     ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
     attach, now_with,

@@ -1,9 +1,11 @@
 //! One connection behind its handshake: reading with bounds, KeyUpdates, and a close that does not cut off the last
 //! response. Protocol errors of the client end here, in a counter.
+mod carriage;
 mod early;
 mod egress_path;
 mod unacknowledged;
 
+pub(crate) use carriage::CarriageMeter;
 pub(crate) use early::UnfinishedHandshake;
 pub(crate) use egress_path::EgressPath;
 pub(crate) use unacknowledged::{Unacknowledged, drop_unacknowledged, unacknowledged_bytes};
@@ -66,6 +68,7 @@ pub(crate) struct Connection {
     pub(crate) has_read_last_request: bool,
     /// When the connection was established.
     pub(crate) since: Instant,
+    pub(crate) carriage: CarriageMeter,
     key_updates: KeyUpdates,
     /// Whether the client has closed its sending direction.
     ended: bool,
@@ -136,6 +139,7 @@ impl Connection {
             unacknowledged: None,
             has_read_last_request: false,
             since: Instant::now(),
+            carriage: CarriageMeter::default(),
             key_updates,
             ended: false,
             closing_alert: None,

@@ -8,12 +8,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use penstock_content::{
-    Audience, Body, CacheStatus, ClientRequest, Clients, Handled, PeerService, Response, handle,
-    handle_rejected,
+    Audience, Body, CacheStatus, ClientRequest, Clients, Handled, PeerService, Refusal as ContentRefusal,
+    Response, handle, handle_rejected,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
 use penstock_sys::end_of_round;
+use penstock_sys::socket::carriage;
 use tokio::task::coop::consume_budget;
 
 use crate::carrier::{
@@ -179,7 +180,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let started = Instant::now();
     let parsed = came.and_then(|head| parse(connection, head, settings));
     let worker = Rc::clone(&connection.worker);
-    let (mut response, (site, route, id), early, may_stay, share) = match &parsed {
+    let (mut response, (site, route, id, refusal), early, may_stay, share) = match &parsed {
         Ok(request) => {
             let head_bytes = came.map_or(0, <[u8]>::len);
             let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
@@ -199,24 +200,25 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
             drop(body);
             connection.has_read_last_request = is_whole && !request.keep_alive();
-            let Handled { response, site, route, id, .. } = handled;
-            (response, (site, route, id), early, is_whole && request.keep_alive(), share)
+            let Handled { response, site, route, id, refusal } = handled;
+            let refusal = refusal.map(ContentRefusal::label);
+            (response, (site, route, id, refusal), early, is_whole && request.keep_alive(), share)
         }
         Err(rejection) => {
             let page = handle_rejected(&worker.content, *rejection, false);
-            (page, (None, None, None), false, !rejection.close, None)
+            (page, (None, None, None, None), false, !rejection.close, None)
         }
     };
     name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
-    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::label));
+    let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::outcome));
     let version = parsed.as_ref().map_or(HttpVersion::Http11, Request::version);
     let sent = respond(connection, response, version, may_stay, settings).await;
     drop(share);
     let carrier = CarriedBy::connection(connection);
     match &parsed {
         Ok(request) => {
-            let answered =
-                Answered { status, started, early, head_bytes: sent.head_bytes, cache, site, route, id };
+            let head_bytes = sent.head_bytes;
+            let answered = Answered { status, started, early, head_bytes, cache, site, route, id, refusal };
             record(carrier, request, &answered, (&sent.sent, sent.now), settings);
         }
         Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),
@@ -295,6 +297,7 @@ async fn respond(
         Box::pin(tunnel::pass(connection, tunnel, &mut sent)).await;
     }
     let now = Instant::now();
+    sent.carried = connection.carriage.measure(sent.bytes, || carriage(&connection.socket).ok());
     let unacknowledged = Unacknowledged::new(budget, sent.bytes, now);
     connection.unacknowledged = sent.short.is_none().then_some(unacknowledged);
     // An orderly end would make the client take a part for the whole (RFC 9112 §9.8). Pages of a truncated file that are

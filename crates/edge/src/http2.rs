@@ -131,6 +131,7 @@ impl Session {
             client_certificate: connection.client_certificate.clone(),
             alt_svc: connection.alt_svc.clone(),
             rules: connection.rules.clone(),
+            socket: Some(Rc::clone(&connection.socket)),
         };
         let (worker, protocol) = (Rc::clone(&connection.worker), Http2::new(&settings.http2));
         let shared = Rc::new(SharedConnection::new(worker, facts, connection.outlet_kind(), protocol));

@@ -9,7 +9,6 @@ pub use sockets::{InheritedSockets, ListenSocket};
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -251,7 +250,10 @@ impl Server {
         let mut guard = self.control();
         let control = &mut *guard;
         // Everything that can fail comes before the first thing that changes.
-        let keeps_log = control.access_log.as_ref().map(AccessLog::path) == config.log.access.as_deref();
+        let keeps_log = match (&control.access_log, &config.log.access) {
+            (Some(log), Some(configured)) => log.is_of(&configured.path, &configured.format),
+            (open, configured) => open.is_none() && configured.is_none(),
+        };
         let new_log = if keeps_log { None } else { open_access_log(config, &self.metrics)? };
         let log = if keeps_log { control.access_log.as_ref() } else { new_log.as_ref() };
         let previous = Arc::clone(&control.settings);
@@ -480,15 +482,16 @@ fn prepare(
     let sink = access_log.map(AccessLog::sink);
     let kernel = ktls.plan(config).map_err(StartError::Kernel)?;
     let chacha20 = collector.chacha20().switch();
-    Settings::prepare(config, before, tickets, tls_state, sink, kernel, chacha20).map(Arc::new)
+    let settings = Settings::prepare(config, before, tickets, tls_state, sink, kernel, chacha20)?;
+    Ok(Arc::new(settings.counted_in(collector.metrics())))
 }
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
-    let open = |path: &Path| {
-        AccessLog::open(path, metrics.access_log())
-            .map_err(|source| StartError::AccessLog { path: path.to_owned(), source })
+    let open = |log: &penstock_config::AccessLog| {
+        AccessLog::open(&log.path, log.format.clone(), metrics.access_log())
+            .map_err(|source| StartError::AccessLog { path: log.path.clone(), source })
     };
-    config.log.access.as_deref().map(open).transpose()
+    config.log.access.as_ref().map(open).transpose()
 }
 
 /// The listeners of a configuration: for clients, and for other nodes of the cluster.
@@ -583,7 +586,11 @@ fn follow_nodes(
 
 fn show_parts(collector: &Collector, metrics: &Metrics, settings: &Settings) {
     collector.set_parts(CollectedParts {
-        origins: settings.sites.origins().cloned().collect(),
+        origins: settings
+            .sites
+            .origins_by_site()
+            .map(|(site, origin)| (site.into(), Arc::clone(origin)))
+            .collect(),
         peers: settings.cluster.as_ref().map(|cluster| Arc::clone(&cluster.peers)),
         cache: settings.store.clone(),
         remote_keys: Arc::clone(&settings.remote_keys),

@@ -9,7 +9,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use penstock_config::{Acme, Config, Limits, SessionCache, StrikePlace, limits};
+use penstock_config::{Acme, Config, CountedMetrics, Limits, SessionCache, StrikePlace, limits};
 use penstock_content::{GivenTier, Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
 use penstock_http::HeadLimits;
@@ -20,12 +20,19 @@ use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
-use crate::access_log::Sink;
+use crate::access_log::{Logging, Sink};
+use crate::metrics::{Metrics, RateId, SiteId};
 use crate::tls::{CertificateSet, ChallengeAnswers, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
 pub(crate) struct Settings {
     pub(crate) sites: SiteTable,
+    /// What the sites are in the counters, by number.
+    pub(crate) counted_sites: Vec<SiteId>,
+    /// Bytes per second that renditions need, and what they are in the counters.
+    pub(crate) counted_rates: Vec<(u64, RateId)>,
+    /// What is counted, and how.
+    pub(crate) metrics: CountedMetrics,
     /// The cache; `None` if no site has needed one since the start.
     pub(crate) store: Option<Arc<Store>>,
     /// Orders of certificates, whose challenges are answered; `None` if there are none.
@@ -47,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) early_data_bytes: usize,
     /// Detects replays of early data.
     strikes: Option<Arc<StrikeRegister<RandomState>>>,
-    pub(crate) access_log: Option<Sink>,
+    pub(crate) access_log: Option<Logging>,
 }
 
 /// The cluster of a generation of settings.
@@ -121,8 +128,14 @@ impl Settings {
         } else {
             None
         };
+        let sites = sites.map_err(StartError::Site)?;
+        let access_log = access_log.zip(config.log.access.as_ref());
+        let access_log = access_log.map(|(sink, log)| Logging::new(sink, log, sites.names()));
         Ok(Self {
-            sites: sites.map_err(StartError::Site)?,
+            sites,
+            counted_sites: Vec::new(),
+            counted_rates: Vec::new(),
+            metrics: config.metrics.clone(),
             store,
             orders,
             acceptor,
@@ -150,6 +163,14 @@ impl Settings {
             strikes,
             access_log,
         })
+    }
+
+    /// The same, with the sites counted here.
+    pub(crate) fn counted_in(mut self, metrics: &Metrics) -> Self {
+        let rates = self.metrics.rates.iter();
+        self.counted_rates = rates.filter_map(|rate| Some((*rate, metrics.rate(*rate)?))).collect();
+        self.counted_sites = self.sites.names().map(|name| metrics.site(name)).collect();
+        self
     }
 }
 
@@ -232,7 +253,7 @@ fn acceptor(
         newest: config.tls.newest,
         groups: config.tls.groups.clone(),
         asks_for_best_group: config.tls.asks_for_best_group,
-        ja4: config.log.ja4 && config.log.access.is_some(),
+        ja4: config.log.ja4 && config.log.access.is_some() || config.metrics.clients.needs_ja4(),
         suites: config.tls.suites.clone(),
         chacha20,
         tickets: Some(Arc::clone(tickets)),

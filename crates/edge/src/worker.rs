@@ -76,6 +76,8 @@ pub(crate) struct Worker {
     emptied: Notify,
     /// Ends responses that are being sent.
     abort: ResponseAbort,
+    /// Responses since the last one of the sample of the access log.
+    pub(crate) unlogged: Cell<u32>,
 }
 
 /// How far the server is on its way to its end.
@@ -183,6 +185,7 @@ impl Worker {
             phase_changed: Notify::new(),
             emptied: Notify::new(),
             abort: ResponseAbort::default(),
+            unlogged: Cell::new(0),
         }
     }
 

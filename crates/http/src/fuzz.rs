@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::body::BodyDecoder;
 use crate::caching::{DefaultLifetimes, Directives, Response, Storage, normalised};
+use crate::cmcd::Cmcd;
 use crate::conditional::{Validators, evaluate};
 use crate::manifest::{Delivery, Manifest, Playlist, Position, Reach, resolve};
 use crate::multipart::{Boundary, Multipart};
@@ -32,6 +33,10 @@ pub fn fuzz_request_head(input: &[u8]) {
     }
     if let Ok(path) = request.url_path() {
         assert!(path.starts_with('/') && path.split('/').all(|segment| !matches!(segment, "." | "..")));
+    }
+    if let Some(said) = Cmcd::of(&request) {
+        let names = [&said.session, &said.content].into_iter().flatten();
+        assert!(names.map(|name| name.len()).all(|length| length <= 64) && said.bitrate != Some(0));
     }
     let now = UNIX_EPOCH;
     evaluate(&request, &Validators { etag: "\"1\"", modified: now, is_date_strong: true });

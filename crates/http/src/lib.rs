@@ -21,6 +21,7 @@
 
 pub mod body;
 pub mod caching;
+pub mod cmcd;
 pub mod conditional;
 pub mod date;
 pub mod encoding;

@@ -197,6 +197,11 @@ impl<'h> Request<'h> {
         self.known.cdn_loop
     }
 
+    /// Whether a player says something of itself in a field, which [`Cmcd`](crate::cmcd::Cmcd) reads.
+    pub const fn has_cmcd_field(&self) -> bool {
+        self.known.cmcd
+    }
+
     /// Every field line as it was sent but Host, which [`authority`](Self::authority) replaces: name in the client's
     /// spelling, value without the white space around it.
     pub fn fields(&self) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {

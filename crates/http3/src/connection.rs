@@ -494,6 +494,12 @@ impl ServerConnection {
         [stats.recv as u64, stats.sent as u64, stats.lost as u64, self.migrations]
     }
 
+    /// How the path in use carries what is sent: round-trip time, delivery rate in bytes per second, bytes sent, and bytes lost.
+    pub fn path(&self) -> Option<(Duration, u64, u64, u64)> {
+        let path = self.quic.path_stats().find(|path| path.active)?;
+        Some((path.rtt, path.delivery_rate, path.sent_bytes, path.lost_bytes))
+    }
+
     /// The round-trip time.
     pub fn round_trip(&self) -> Option<Duration> {
         self.quic.path_stats().find(|path| path.active).map(|path| path.rtt)

@@ -27,12 +27,14 @@ pub(crate) struct Operation {
 }
 
 impl penstock_access_log::Record for Operation {
+    type Format = ();
+
     fn text_bytes(&self) -> usize {
         let optional = [&self.key_name, &self.server_name].into_iter().flatten();
         self.client.len() + optional.map(String::len).sum::<usize>()
     }
 
-    fn write_line(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+    fn write_line(&self, (): &(), lines: &mut Vec<u8>) -> io::Result<()> {
         let line = json!({
             "time": self.time.to_string(),
             "client": self.client,

@@ -142,7 +142,10 @@ impl Keyserver {
         let directories = directories(config)?;
         let tls = mutual(config)?;
         let open = self.shared.access_log.load_full();
-        let is_same = open.as_ref().map(|log| log.path()) == config.access_log.as_deref();
+        let is_same = match (open.as_ref(), &config.access_log) {
+            (Some(log), Some(path)) => log.is_of(path, &()),
+            (open, configured) => open.is_none() && configured.is_none(),
+        };
         let log = if is_same { open } else { open_log(config, &self.shared.counters)?.map(Arc::new) };
         let tokens = Tokens::start(&config.tokens, &self.shared.tokens.load()).map_err(StartError::Thread)?;
         let tokens = Arc::new(tokens);
@@ -247,7 +250,7 @@ fn mutual(config: &KeyserverConfig) -> Result<MutualServer, StartError> {
 
 fn open_log(config: &KeyserverConfig, counters: &Counters) -> Result<Option<AccessLog>, StartError> {
     let open = |path: &PathBuf| {
-        AccessLog::open(path, Arc::clone(&counters.access_log))
+        AccessLog::open(path, (), Arc::clone(&counters.access_log))
             .map_err(|error| StartError::AccessLog(path.clone(), error))
     };
     config.access_log.as_ref().map(open).transpose()

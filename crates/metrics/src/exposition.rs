@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::cells::{BUCKET_BOUNDS_NANOSECONDS, Distribution};
+use crate::cells::Distribution;
 use crate::metric::{Label, Metric};
-use crate::sample::{Sink, Value, seconds};
+use crate::sample::{Sink, Value};
 
 /// The lines of one metric in the Prometheus text format.
 #[derive(Debug)]
@@ -20,13 +20,12 @@ impl Sink for Lines<'_> {
     }
 
     fn distribution(&mut self, labels: &[&str], distribution: Distribution) {
-        let bounds = BUCKET_BOUNDS_NANOSECONDS.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let mut cumulative = 0;
-        for (bound, bucket) in bounds.zip(distribution.buckets) {
+        for (bound, bucket) in distribution.buckets() {
             cumulative += bucket;
             self.line("_bucket", labels, Some(bound), Value::Whole(cumulative));
         }
-        self.line("_sum", labels, None, Value::Real(seconds(distribution.sum_nanoseconds)));
+        self.line("_sum", labels, None, Value::Real(distribution.sum()));
         self.line("_count", labels, None, Value::Whole(cumulative));
     }
 }

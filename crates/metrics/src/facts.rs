@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
-use crate::labels::{CertificateCompression, EncryptedHello, LabelSet, OTHER, StapleStatus};
+use crate::labels::{CertificateCompression, ClientKind, EncryptedHello, LabelSet, OTHER, StapleStatus};
 
 /// The identity of a listener in the counters; [`Metrics::listener`](crate::Metrics::listener) assigns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerId(pub(crate) usize);
+
+/// The identity of a site in the counters; [`Metrics::site`](crate::Metrics::site) assigns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SiteId(pub(crate) usize);
+
+/// The identity of a rate in the counters; [`Metrics::rate`](crate::Metrics::rate) assigns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateId(pub(crate) usize);
 
 /// The parameters that a successful handshake negotiated, as label values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +29,10 @@ pub struct HandshakeFacts {
     pub resumed: bool,
     /// The kind of key that signed, such as `ecdsa`; `none` if a session was resumed.
     pub certificate: &'static str,
+}
+
+impl LabelSet for (ClientKind, HandshakeFacts) {
+    const OTHER: Self = (ClientKind::Other, HandshakeFacts::OTHER);
 }
 
 impl LabelSet for HandshakeFacts {

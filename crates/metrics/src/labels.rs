@@ -362,6 +362,52 @@ labels! {
 }
 
 labels! {
+    /// A kind of client.
+    ClientKind {
+        /// A browser on a computer.
+        Browser = "browser",
+        /// A phone or a tablet.
+        Phone = "phone",
+        /// A television, a box beside one, or a console.
+        Television = "television",
+        /// A program that is no player for people.
+        Tool = "tool",
+        /// What is not known.
+        Other = "other",
+    }
+}
+
+labels! {
+    /// How the cache handled a request.
+    CacheOutcome {
+        /// Stored and fresh.
+        Hit = "hit",
+        /// Stored and stale, while it is fetched again.
+        Stale = "stale",
+        /// Stored and stale; the origin was asked and has answered.
+        Revalidated = "revalidated",
+        /// Stored and stale; the origin failed.
+        StaleIfError = "stale_if_error",
+        /// Fetched for this request.
+        Miss = "miss",
+        /// Fetched for another request at the same time.
+        Collapsed = "collapsed",
+        /// Fetched for this request only.
+        Uncacheable = "uncacheable",
+        /// The method does not use the cache.
+        Bypass = "bypass",
+    }
+}
+
+impl CacheOutcome {
+    /// Whether the response came from the cache without a wait for an origin.
+    #[must_use]
+    pub const fn is_hit(self) -> bool {
+        matches!(self, Self::Hit | Self::Stale | Self::StaleIfError)
+    }
+}
+
+labels! {
     /// The kind of key that signed in a handshake.
     Signer {
         /// An ECDSA key.

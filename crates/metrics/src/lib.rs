@@ -26,14 +26,18 @@
 mod background;
 mod cells;
 mod certificates;
+mod distinct;
 mod exposition;
 mod facts;
+mod keyed_hash;
 mod labels;
 mod limits;
 mod lock;
 mod log;
 mod lookup;
 mod metric;
+mod origin;
+mod players;
 mod prefetch;
 mod process;
 mod readings;
@@ -47,25 +51,29 @@ mod status_sections;
 mod table;
 #[cfg(test)]
 mod tests;
+mod top;
 mod watch;
 
 pub use background::BackgroundCounters;
+pub use cells::Distribution;
 pub use certificates::CertificateExpiry;
-pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, Timing};
+pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, RateId, SiteId, Timing};
 pub use labels::{
-    CertificateCompression, ChaCha20Cause, Direction, EncryptedHello, FileLookup, FleetLoss, FleetOperation,
-    FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse, LogLoss, LookupWait, Method,
-    OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason, Signer, StapleOutcome,
-    StapleSource, StapleStatus, StatusClass, TicketOutcome,
+    CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
+    FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse,
+    LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason,
+    Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
 };
 pub use log::LogCounters;
+pub use origin::{ANSWERED, OriginCounters};
+pub use players::PlayerSaid;
 pub use prefetch::{Prefetched, Prefetches};
 pub use readings::{
     ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
-    OrdersReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheCounts,
-    SignerStatus, StapleReading, TicketKeysReading, TierCounters,
+    OrdersReading, OriginRequestsReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading,
+    SessionCacheCounts, SignerStatus, StapleReading, TicketKeysReading, TierCounters,
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::{QuicPackets, Shard};
+pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};
 pub use watch::{Problem, Severity, Watch};

@@ -9,3 +9,19 @@ pub(crate) const LABEL_SETS: usize = 128;
 
 /// Certificates with a series of their own: the ones that expire first.
 pub(crate) const CERTIFICATES: usize = 100;
+
+/// Sites with labels of their own. The requests of all later sites are counted together. A worker has 4 KiB for each of them that
+/// has had a request.
+pub(crate) const SITES: usize = 1024;
+
+/// Rates that the configurations of one process can name; further ones are not counted.
+pub(crate) const RATES: usize = 16;
+
+/// Entries of a table of the most frequent keys of one worker. The error of a count is at most this part of the total.
+pub(crate) const TOP_KEYS: usize = 512;
+
+/// Bytes of such a key, which clients may have made. With 120 bytes for each entry, the six tables of a worker take 1.2 MiB at most.
+pub(crate) const TOP_KEY_BYTES: usize = 256;
+
+/// Entries shown of each table.
+pub(crate) const TOP_KEYS_SHOWN: usize = 25;

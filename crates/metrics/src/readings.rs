@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use crate::cells::Distribution;
 use crate::labels::{ChaCha20Cause, FleetLoss, FleetOperation, FleetOutcome, IgnoredTicketFile};
 
 /// Numbers that a scrape shows beside the counters of [`Metrics`](crate::Metrics).
@@ -26,6 +27,8 @@ pub struct Readings {
     pub remote_keys: Option<RemoteKeysReading>,
     /// The servers of all origins.
     pub origin_servers: Vec<OriginServerReading>,
+    /// Requests to the servers of all origins, by site.
+    pub origin_requests: Vec<OriginRequestsReading>,
     /// The other nodes of the cluster.
     pub peers: Vec<PeerReading>,
     /// The memory tier of the cache.
@@ -182,6 +185,23 @@ pub struct OriginServerReading {
     pub time: Duration,
     /// Why it failed last; empty if it did not.
     pub fault: String,
+}
+
+/// Requests of a site to one server of its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginRequestsReading {
+    /// The name of the site.
+    pub site: String,
+    /// The URL of the server.
+    pub target: String,
+    /// Requests by outcome.
+    pub outcomes: Vec<(&'static str, u64)>,
+    /// Time to open a connection.
+    pub connect: Distribution,
+    /// Time from a request to the head of its response.
+    pub first_byte: Distribution,
+    /// Time from a request to the end of its response.
+    pub whole: Distribution,
 }
 
 /// Another node of the cluster.

@@ -7,14 +7,14 @@ use std::time::{Instant, SystemTime};
 use crate::background::BackgroundCounters;
 use crate::cells::{CounterVec, Distribution, Histogram};
 use crate::certificates::{CertificateExpiry, Certificates};
-use crate::facts::ListenerId;
+use crate::facts::{ListenerId, RateId, SiteId};
 use crate::labels::{LabelSet, OTHER, Protocol, PurgeKind, ReloadOutcome};
 use crate::limits;
 use crate::lock::lock;
 use crate::log::LogCounters;
 use crate::prefetch::Prefetches;
 use crate::readings::TicketKeysReading;
-use crate::shard::Shard;
+use crate::shard::{Shard, SiteOfWorkers};
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Metrics {
     pub(crate) started_at: SystemTime,
     pub(crate) shards: Vec<Arc<Shard>>,
     listeners: Mutex<Vec<Listener>>,
+    sites: Mutex<Vec<Arc<str>>>,
+    rates: Mutex<Vec<u64>>,
     pub(crate) certificates: Certificates,
     prefetches: Mutex<Option<Arc<Prefetches>>>,
     purges: [AtomicU64; PurgeKind::ALL.len()],
@@ -60,6 +62,8 @@ impl Metrics {
             started_at: now,
             shards: (0..workers).map(|_| Arc::new(Shard::new())).collect(),
             listeners: Mutex::default(),
+            sites: Mutex::default(),
+            rates: Mutex::default(),
             certificates: Certificates::default(),
             prefetches: Mutex::default(),
             purges: Default::default(),
@@ -98,6 +102,39 @@ impl Metrics {
             listeners.push(Listener { address: OTHER.to_owned(), protocol });
         }
         ListenerId(listeners.len() - 1)
+    }
+
+    /// The identity of a site in the counters. The same name always gets the same one, so that counters continue after a
+    /// reload. Sites after the 1,023rd share the name `other`.
+    pub fn site(&self, name: &str) -> SiteId {
+        let mut sites = lock(&self.sites);
+        if let Some(index) = sites.iter().position(|known| &**known == name) {
+            return SiteId(index);
+        }
+        let last = limits::SITES - 1;
+        if sites.len() < last {
+            sites.push(Arc::from(name));
+        } else if sites.len() == last {
+            sites.push(Arc::from(OTHER));
+        }
+        SiteId(sites.len() - 1)
+    }
+
+    /// The identity of a rate, in bytes per second. The same rate always gets the same one. `None` beyond 16 of them.
+    pub fn rate(&self, bytes_per_second: u64) -> Option<RateId> {
+        let mut rates = lock(&self.rates);
+        if let Some(index) = rates.iter().position(|known| *known == bytes_per_second) {
+            return Some(RateId(index));
+        }
+        (rates.len() < limits::RATES).then(|| {
+            rates.push(bytes_per_second);
+            RateId(rates.len() - 1)
+        })
+    }
+
+    /// The rates that have an identity.
+    pub(crate) fn rates(&self) -> Vec<u64> {
+        lock(&self.rates).clone()
     }
 
     /// Counts a reload of the configuration. If it was applied, `now` becomes the time of the configuration.
@@ -170,11 +207,15 @@ impl Metrics {
     }
 
     pub(crate) fn distribution(&self, histogram: impl Fn(&Shard) -> &Histogram) -> Distribution {
-        let mut total = Distribution::default();
-        for shard in &self.shards {
-            total.merge(histogram(shard));
-        }
-        total
+        Distribution::of(self.shards.iter().map(|shard| histogram(shard)))
+    }
+
+    /// The counters of each site that has had a request, in the order of [`Self::site`].
+    pub(crate) fn sites(&self) -> Vec<SiteOfWorkers<'_>> {
+        let names = lock(&self.sites).clone();
+        let counters = |place| self.shards.iter().filter_map(move |shard| shard.sites.get(place));
+        let of_workers = |(place, name)| SiteOfWorkers { name, workers: counters(place).collect() };
+        names.into_iter().enumerate().map(of_workers).filter(|site| !site.workers.is_empty()).collect()
     }
 
     pub(crate) fn listener_connections(&self) -> Vec<ListenerConnections> {

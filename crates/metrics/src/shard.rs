@@ -3,20 +3,28 @@
 mod handshakes;
 mod http2;
 mod http3;
+mod players;
+mod sites;
+mod top;
 
 use std::time::Duration;
 
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
 use crate::labels::{
-    CertificateCompression, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel, LastResponse,
-    LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass, TicketOutcome,
+    CertificateCompression, ClientKind, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel,
+    LastResponse, LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass,
+    TicketOutcome,
 };
 use crate::limits;
 
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
+pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
+pub use sites::{Carried, SiteResponse};
+pub use top::Asked;
+pub(crate) use top::{TOPS, TopCounters};
 
 /// The counters of one worker.
 ///
@@ -58,6 +66,11 @@ pub struct Shard {
     pub(crate) rejections: CounterVec<&'static str>,
     pub(crate) request_time: Histogram,
     pub(crate) first_byte_time: Histogram,
+
+    pub(crate) sites: SiteCells,
+    pub(crate) clients: [Counter; ClientKind::ALL.len()],
+    pub(crate) client_handshakes: CounterVec<(ClientKind, HandshakeFacts)>,
+    pub(crate) top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
     pub(crate) egress: CounterVec<(OutletKind, &'static str)>,
@@ -130,6 +143,10 @@ impl Shard {
             rejections: CounterVec::default(),
             request_time: Histogram::default(),
             first_byte_time: Histogram::default(),
+            sites: SiteCells::default(),
+            clients: Default::default(),
+            client_handshakes: CounterVec::default(),
+            top: TopCounters::default(),
             sent: Default::default(),
             egress: CounterVec::default(),
             egress_ended: CounterVec::default(),

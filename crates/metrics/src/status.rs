@@ -1,5 +1,8 @@
 //! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
+mod sites;
+mod top;
+
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value as Json, json};
@@ -10,7 +13,7 @@ use crate::lookup::look_up;
 use crate::metric::{Metric, Sources};
 use crate::readings::{OrderedName, OrdersReading, Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
-use crate::sample::{Samples, Value, seconds};
+use crate::sample::{Samples, Value};
 
 impl Metrics {
     /// The state of the program as JSON: `/status.json`.
@@ -49,6 +52,8 @@ impl Metrics {
                 "rejections": of("penstock_request_rejections_total").by("reason"),
                 "short": of("penstock_short_responses_total").by("reason"),
             },
+            "sites": self.site_status(),
+            "top": self.top(),
             "sent_bytes": of("penstock_sent_bytes_total").by("outlet"),
             "egress": columns(&["kind", "reason"], &[("connections", &of("penstock_egress_connections_total"))]),
             "files": {
@@ -98,8 +103,8 @@ impl Metrics {
         let spent = Shown::of(self, "penstock_handshake_part_seconds");
         let mean = |part: HandshakePart, signer: Signer| {
             let spent = spent.distribution(&[part.label(), signer.label()])?;
-            let count: u64 = spent.buckets.iter().sum();
-            (count > 0).then(|| seconds(spent.sum_nanoseconds / count))
+            let count = spent.count();
+            (count > 0).then(|| spent.sum() / count as f64)
         };
         let seen = Signer::ALL.iter().filter(|signer| mean(HandshakePart::Rest, **signer).is_some());
         seen.map(|signer| {
@@ -249,7 +254,7 @@ impl OrdersReading {
 }
 
 fn quantiles(distribution: &Distribution) -> Json {
-    let at = |share| distribution.quantile(share).map(|nanoseconds| nanoseconds / 1e9);
+    let at = |share| distribution.quantile(share);
     json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99)})
 }
 

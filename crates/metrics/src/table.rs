@@ -13,10 +13,13 @@ mod http2;
 mod http3;
 mod keys;
 mod live;
+mod origins;
+mod players;
 mod process;
 mod program;
 mod requests;
 mod resumption;
+mod sites;
 mod tickets;
 mod tls;
 mod workers;
@@ -41,11 +44,14 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Session tickets", metrics: tickets::METRICS },
     Section { title: "Fleet", metrics: fleet::METRICS },
     Section { title: "Requests", metrics: requests::METRICS },
+    Section { title: "Sites", metrics: sites::METRICS },
+    Section { title: "Clients and players", metrics: players::METRICS },
     Section { title: "HTTP/2", metrics: http2::METRICS },
     Section { title: "HTTP/3", metrics: http3::METRICS },
     Section { title: "Bytes out", metrics: egress::METRICS },
     Section { title: "Files", metrics: files::METRICS },
     Section { title: "Cache and origins", metrics: cache::METRICS },
+    Section { title: "Servers of origins", metrics: origins::METRICS },
     Section { title: "Other nodes of the cluster", metrics: cluster::METRICS },
     Section { title: "Disks of the cache", metrics: disk::METRICS },
     Section { title: "Live streams", metrics: live::METRICS },

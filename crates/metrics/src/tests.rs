@@ -2,6 +2,7 @@
 
 mod readings;
 mod scrape;
+mod sites;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,12 +16,13 @@ use crate::metric::{Kind, Values};
 use crate::table::TABLE;
 use crate::{
     CertificateExpiry, Direction, FileCounts, HandshakeFacts, HttpLabel, LastResponse, ListenerId, LogLoss,
-    Method, Metrics, OutletKind, Protocol, QuicPackets, Readings, Refusal, ReloadOutcome, Shard, ShortReason,
-    StapleReading, TicketKeysReading, TicketOutcome, Timing, limits,
+    Method, Metrics, OutletKind, Protocol, QuicPackets, RateId, Readings, Refusal, ReloadOutcome, Shard,
+    ShortReason, SiteId, StapleReading, TicketKeysReading, TicketOutcome, Timing, limits,
 };
 
 use readings::full_readings;
 use scrape::Scrape;
+use sites::count_site;
 
 const FACTS: HandshakeFacts = HandshakeFacts {
     version: "TLSv1.3",
@@ -31,7 +33,7 @@ const FACTS: HandshakeFacts = HandshakeFacts {
 };
 
 /// Counts one of each event in the shard of a worker.
-fn count_all(shard: &Shard, listener: ListenerId) {
+fn count_all(shard: &Shard, listener: ListenerId, (site, rate): (SiteId, RateId)) {
     shard.connection_opened(listener);
     shard.connection_opened(listener);
     shard.connection_closed(listener);
@@ -74,6 +76,7 @@ fn count_all(shard: &Shard, listener: ListenerId) {
     shard.manifest("hls");
     shard.reload("held");
     shard.origin("answered");
+    count_site(shard, (site, rate));
     shard.sent(OutletKind::UserSpace, 1 << 40);
     shard.egress(OutletKind::UserSpace, "kernel_lacks_tls");
     shard.egress_ended("no_rekey");
@@ -87,8 +90,9 @@ fn count_all(shard: &Shard, listener: ListenerId) {
 fn busy_metrics() -> Arc<Metrics> {
     let metrics = Metrics::new(2);
     let listener = metrics.listener("127.0.0.1:8443", Protocol::Https);
+    let site = (metrics.site("video.example"), metrics.rate(500_000).unwrap());
     for worker in 0..2 {
-        count_all(&metrics.shard(worker), listener);
+        count_all(&metrics.shard(worker), listener, site);
     }
     let expiry = |subject: &str| CertificateExpiry {
         subject: subject.to_owned(),
@@ -139,7 +143,8 @@ fn names_follow_the_conventions_of_prometheus() {
         let name = metric.name;
         assert!(name.starts_with("penstock_") || name.starts_with("process_"), "{name}");
         assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
-        assert!(metric.kind != Kind::Histogram || name.ends_with("_seconds"), "{name}");
+        let units = ["_seconds", "_bytes_per_second", "_ratio"];
+        assert!(metric.kind != Kind::Histogram || units.iter().any(|unit| name.ends_with(unit)), "{name}");
         assert!(!name.contains("milli") && !name.contains("_ms") && !name.contains("kilo"), "{name}");
         assert!(metric.help.ends_with('.') && !metric.help.contains('|'), "{name}: {}", metric.help);
     }
@@ -267,6 +272,10 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_origin_target_up", &server, 1.0),
         ("penstock_origin_target_connections", &server, 115.0),
         ("penstock_origin_target_waiting", &server, 116.0),
+        ("penstock_origin_target_requests_total", &[("site", "video.example"), ("outcome", "timeout")], 1.0),
+        ("penstock_origin_target_connect_seconds_sum", &server, 0.02),
+        ("penstock_origin_target_first_byte_seconds_sum", &server, 0.03),
+        ("penstock_origin_target_response_seconds_sum", &server, 0.04),
         ("penstock_cache_bytes", &[], 117.0),
         ("penstock_cache_slices", &[], 118.0),
         ("penstock_cache_evicted_bytes", &[], 918.0),
@@ -278,6 +287,7 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_cache_waiting", &[], 1.0),
         ("penstock_cache_disk_in_service", &disk, 1.0),
         ("penstock_cache_disk_bytes", &disk, 121.0),
+        ("penstock_cache_disk_bytes_max", &disk, 137.0),
         ("penstock_cache_disk_written_bytes_total", &disk, 122.0),
         ("penstock_cache_disk_scrubbed_bytes_total", &disk, 123.0),
         ("penstock_cache_disk_errors_total", &disk, 124.0),

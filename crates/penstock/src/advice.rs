@@ -225,7 +225,7 @@ fn memory_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault
 }
 
 fn pipe_advice(config: &Config) -> Option<Fault> {
-    let path = config.log.access.as_ref()?;
+    let path = &config.log.access.as_ref()?.path;
     // Standard output may be a pipe, which has its reader.
     let is_named = !path.starts_with("/dev") && !path.starts_with("/proc");
     let is_pipe = is_named && fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use penstock_config::{Config, KernelTls, User};
@@ -64,10 +64,16 @@ fn hand_over_files(config: &Config, user: &User) -> Result<(), Failure> {
     if let Some(acme) = &config.tls.acme {
         note(&acme.storage, user, hand_over::give_directory(&acme.storage, user, Missing::Make))?;
     }
-    if let Some(log) = &config.log.access {
+    // What is no file under the hands of this program is left alone: streams of the process, the socket of syslog.
+    let log = config.log.access.as_ref().map(|log| &log.path);
+    if let Some(log) = log.filter(|path| !is_socket(path)) {
         note(log, user, hand_over::give_log(log, user))?;
     }
     Ok(())
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// Warns of a file that is not given, unless the user has it or can make it.

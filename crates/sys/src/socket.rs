@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem::offset_of;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -271,15 +272,77 @@ pub struct Pacing {
 /// # Errors
 /// What the system said; `Unsupported` from a kernel older than Linux 3.15, which has no such field.
 pub fn pacing(socket: impl AsFd) -> io::Result<Pacing> {
-    /// The beginning of `struct tcp_info` of linux/tcp.h.
-    #[repr(C)]
-    struct Info {
-        before: [u32; 26],
-        pacing_rate: u64,
+    let (info, length) = tcp_info(socket)?;
+    if length < offset_of!(TcpInfo, max_pacing_rate) {
+        return Err(io::ErrorKind::Unsupported.into());
     }
-    let mut info = Info { before: [0; 26], pacing_rate: 0 };
-    let size = size_of::<Info>();
-    let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
+    Ok(Pacing { rate: info.pacing_rate, segment_bytes: info.segment_bytes })
+}
+
+/// How the network carries what a connection sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carriage {
+    /// The smoothed round-trip time.
+    pub round_trip: Duration,
+    /// Bytes per second at which the peer received, as measured last; zero before the first measurement. A server that had less
+    /// to send than the path takes makes it too small.
+    pub delivery_rate: u64,
+    /// Bytes of data sent since the connection was made, those sent again included.
+    pub sent: u64,
+    /// Bytes of data sent again.
+    pub sent_again: u64,
+}
+
+/// How the network carries what a TCP connection sends, by `TCP_INFO`.
+///
+/// # Errors
+/// What the system said; `Unsupported` from a kernel older than Linux 4.19, which has no such fields.
+pub fn carriage(socket: impl AsFd) -> io::Result<Carriage> {
+    let (info, length) = tcp_info(socket)?;
+    if length < size_of::<TcpInfo>() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(Carriage {
+        round_trip: Duration::from_micros(info.round_trip_microseconds.into()),
+        delivery_rate: info.delivery_rate,
+        sent: info.sent,
+        sent_again: info.sent_again,
+    })
+}
+
+/// The beginning of `struct tcp_info` of linux/tcp.h.
+#[derive(Default)]
+#[repr(C)]
+struct TcpInfo {
+    /// Eight fields of an octet and two of 32 bits.
+    before: [u32; 4],
+    segment_bytes: u32,
+    behind_segment: [u32; 12],
+    round_trip_microseconds: u32,
+    behind_round_trip: [u32; 8],
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    /// Two of 64 bits and six of 32.
+    behind_pacing: [u64; 5],
+    delivery_rate: u64,
+    /// Three of 64 bits and two of 32.
+    behind_rate: [u64; 4],
+    sent: u64,
+    sent_again: u64,
+}
+
+const _: () = assert!(
+    offset_of!(TcpInfo, round_trip_microseconds) == 68
+        && offset_of!(TcpInfo, pacing_rate) == 104
+        && offset_of!(TcpInfo, delivery_rate) == 160
+        && offset_of!(TcpInfo, sent_again) == 208,
+    "the layout of linux/tcp.h"
+);
+
+/// `TCP_INFO`, and how many of its bytes the kernel knows.
+fn tcp_info(socket: impl AsFd) -> io::Result<(TcpInfo, usize)> {
+    let mut info = TcpInfo::default();
+    let mut length = libc::socklen_t::try_from(size_of::<TcpInfo>()).unwrap_or(0);
     // SAFETY: the descriptor is open, `info` has `length` bytes, of which all values are valid, and both pointers are valid.
     let result = unsafe {
         libc::getsockopt(
@@ -293,11 +356,7 @@ pub fn pacing(socket: impl AsFd) -> io::Result<Pacing> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    if (length as usize) < size {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    // Behind eight fields of an octet, and two of 32 bits.
-    Ok(Pacing { rate: info.pacing_rate, segment_bytes: info.before[4] })
+    Ok((info, length as usize))
 }
 
 fn set_tcp_option(socket: &Socket, name: libc::c_int, value: libc::c_int) -> io::Result<()> {

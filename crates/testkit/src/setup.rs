@@ -16,6 +16,7 @@ pub struct Setup {
     sections: Vec<String>,
     whole: Option<String>,
     access_log: Option<String>,
+    log: Option<String>,
     pub(crate) unprivileged: bool,
 }
 
@@ -39,6 +40,7 @@ impl Setup {
             sections: Vec::new(),
             whole: None,
             access_log: None,
+            log: None,
         };
         setup.limits("connections: 2000, open_files: 1000, lame_duck: 0, drain_deadline: 3s")
     }
@@ -90,6 +92,12 @@ impl Setup {
         self
     }
 
+    /// Replaces the `log` section: the inside of a YAML map. Without it, the access log is the file `access.jsonl`.
+    pub fn log(mut self, keys: &str) -> Self {
+        self.log = Some(keys.to_owned());
+        self
+    }
+
     /// Has the permissions of files mean something even when the tests run as root.
     pub fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
@@ -117,7 +125,8 @@ impl Setup {
         }
         yaml.push_str(&format!("sites:\n{}\n", self.sites));
         let log = self.access_log.as_ref().map_or_else(String::new, |keys| format!(", {keys}"));
-        yaml.push_str(&format!("admin: {{address: {admin}}}\nlog: {{access: access.jsonl{log}}}\n"));
+        let log = self.log.clone().unwrap_or_else(|| format!("access: access.jsonl{log}"));
+        yaml.push_str(&format!("admin: {{address: {admin}}}\nlog: {{{log}}}\n"));
         yaml.push_str("limits:\n");
         for (key, value) in &self.limits {
             yaml.push_str(&format!("  {key}: {value}\n"));

@@ -89,6 +89,7 @@ fn with_key(section: &str, line: &str) -> String {
         ),
         "sites.cache.query" => with_key("sites.cache", &format!("query: {{{line}}}")),
         "sites.access.jwt" => with_key("sites", &format!("access: {{jwt: {{keys: jwks.json, {line}}}}}")),
+        "log.access" => around(&format!("log: {{access: {{path: stdout, {line}}}}}")),
         "sites.pace" => with_key("sites", &format!("pace: {{rate: 1MiB, {line}}}")),
         "sites.limits" => with_key("sites", &format!("limits: {{{line}}}")),
         "sites.signed_urls" => {

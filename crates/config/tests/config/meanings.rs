@@ -110,7 +110,7 @@ log: {access: access.jsonl}
     assert_eq!(listener.socket.defer_accept, Duration::from_secs(5));
     assert_eq!(listener.socket.backlog, 128);
     assert_eq!(config.admin.unwrap().address, "127.0.0.1:9600".parse().unwrap());
-    assert_eq!(config.log.access, Some(fixture.path().join("access.jsonl")));
+    assert_eq!(config.log.access, Some(penstock_config::AccessLog::of(fixture.path().join("access.jsonl"))));
 }
 
 #[test]

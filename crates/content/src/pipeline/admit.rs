@@ -64,6 +64,21 @@ impl Refusal {
         }
     }
 
+    /// The word in the access log.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::NoSite => "no_site",
+            Self::AmbiguousPath => "ambiguous_path",
+            Self::Maintenance => "maintenance",
+            Self::Early => "early_data",
+            Self::Loop => "loop",
+            Self::Token(why) => why.label(),
+            Self::NoCluster | Self::Expectation | Self::Access(_) | Self::Limit(_) | Self::Body(_) => {
+                self.rejection().unwrap_or("refused")
+            }
+        }
+    }
+
     /// The label for a request that is rejected before any rule of its site; `None` for the others, which have counters of
     /// their own.
     pub fn rejection(self) -> Option<&'static str> {

@@ -112,6 +112,13 @@ pub enum SiteOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteNumber(pub(super) usize);
 
+impl SiteNumber {
+    /// The place in the list of [`SiteTable::names`](super::SiteTable::names).
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
 /// The place of a route in its site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteNumber(pub(super) usize);

@@ -12,6 +12,9 @@ fn record(target: &[u8]) -> Record {
         method: Text::cut(b"GET", 16),
         target: Text::cut(target, 1024),
         status: 206,
+        refusal: None,
+        carried: None,
+        player: None,
         body_bytes: 65_536,
         duration: Duration::from_micros(12_500),
         first_byte: Some(Duration::from_micros(250)),
@@ -42,8 +45,12 @@ fn record(target: &[u8]) -> Record {
 
 /// The record as the log thread writes it.
 fn text_of(record: &Record) -> String {
+    text_in(&LogFormat::Json(None), record)
+}
+
+fn text_in(format: &LogFormat, record: &Record) -> String {
     let mut lines = Vec::new();
-    penstock_access_log::Record::write_line(record, &mut lines).unwrap();
+    penstock_access_log::Record::write_line(record, format, &mut lines).unwrap();
     assert_eq!(lines.iter().filter(|byte| **byte == b'\n').count(), 1);
     String::from_utf8(lines).unwrap()
 }
@@ -92,11 +99,70 @@ fn a_record_is_one_line_of_json_with_all_fields() {
     assert_eq!(line, expected);
 }
 
+/// A record in which every field applies but `request_id` and `tls.ja4`.
+fn full_record() -> Record {
+    let said = Cmcd { session: Some("a".into()), content: Some("b".into()), ..Cmcd::default() };
+    let carried =
+        Carried { delivery_rate: Some(1_250_000), round_trip: Duration::from_millis(20), sent: (1000, 5) };
+    Record {
+        early_data: true,
+        refusal: Some("expired"),
+        carried: Some(carried),
+        player: Some(Box::new(said)),
+        client_certificate: Some(Text::cut(b"a", 1)),
+        stream: Some(4),
+        ..record(b"/")
+    }
+}
+
+#[test]
+fn the_configuration_knows_every_field() {
+    let line = line_of(&full_record());
+    let names = line.as_object().unwrap().iter().flat_map(|(name, value)| match value {
+        Value::Object(part) => part.keys().map(|inner| format!("{name}.{inner}")).collect(),
+        _ => vec![name.clone()],
+    });
+    let mut names: Vec<String> = names.chain(["request_id".into(), "tls.ja4".into()]).collect();
+    let mut known = LogFormat::FIELDS.to_vec();
+    names.sort();
+    known.sort_unstable();
+    assert_eq!(names, known);
+}
+
+#[test]
+fn a_line_has_the_fields_that_were_asked_for() {
+    let record = Record { user_agent: Some(Text::cut(b"a\tb\nc\"\\", 64)), ..full_record() };
+    let names = vec!["status", "tls.version", "rtt_ms", "cmcd_session"];
+    let json = text_in(&LogFormat::Json(Some(names)), &record);
+    let expected = serde_json::json!({"status": 206, "tls": {"version": "TLSv1.3"}, "rtt_ms": 20.0, "cmcd_session": "a"});
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), expected);
+    let names = vec!["time", "user_agent", "tls.cipher", "status", "retransmitted_ratio", "request_id"];
+    let line = text_in(&LogFormat::Fields(names), &Record { id: None, ..record });
+    assert_eq!(
+        line,
+        "2023-11-14T22:13:20.123Z\ta\\x09b\\x0Ac\\x22\\x5C\tTLS_AES_128_GCM_SHA256\t206\t0.005\t-\n"
+    );
+}
+
+#[test]
+fn the_combined_format_is_that_of_other_servers_and_no_client_can_end_a_value() {
+    let plain = text_in(&LogFormat::Combined, &record(b"/a.ts?x=1"));
+    assert_eq!(
+        plain,
+        "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a.ts?x=1 HTTP/1.1\" 206 65536 \
+         \"https://video.example/\" \"player/1.0\"\n"
+    );
+    let hostile =
+        Record { referer: None, user_agent: Some(Text::cut(b"\"\\\n\xff", 9)), ..record(b"/?hmac=5f") };
+    let line = text_in(&LogFormat::Combined, &hostile);
+    assert!(line.ends_with(" 206 65536 \"-\" \"\\x22\\x5C\\x0A\u{fffd}\"\n"), "{line}");
+    assert!(line.contains("/?hmac=hidden "), "{line}");
+}
+
 #[test]
 fn docs_access_log_md_names_every_field() {
     let page = include_str!("../../../../docs/access-log.md");
-    let line =
-        line_of(&Record { early_data: true, client_certificate: Some(Text::cut(b"a", 1)), ..record(b"/") });
+    let line = line_of(&full_record());
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     for field in fields(&line).into_iter().chain(fields(&line["tls"])) {
         let named = [format!("`{field}`"), format!("`tls.{field}`")].iter().any(|name| page.contains(name));

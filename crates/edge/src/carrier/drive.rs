@@ -11,7 +11,7 @@ use penstock_origin::http::OriginError;
 use penstock_origin::residency::{NotResident, Stream};
 use tokio::time::timeout;
 
-use crate::metrics::ShortReason;
+use crate::metrics::{Carried, ShortReason};
 use crate::worker::Worker;
 
 /// The longest time that a source without a limit of its own may have no bytes.
@@ -26,10 +26,12 @@ pub(crate) struct Sent {
     pub(crate) first_byte: Option<Instant>,
     /// Why the response ended early, if it did.
     pub(crate) short: Option<ShortReason>,
+    /// How the network carried it, if it was asked.
+    pub(crate) carried: Option<Carried>,
 }
 
 /// Nothing yet.
-pub(crate) const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None };
+pub(crate) const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None, carried: None };
 
 /// What carries one response to its client: an HTTP/1 connection, or a stream of a connection with many responses.
 ///

@@ -6,6 +6,7 @@
 
 use penstock_egress::{SendError, Transmission};
 use penstock_http::{BodyFraming, ResponseHead, ValidatedHead};
+use penstock_sys::socket::Carriage;
 
 use crate::metrics::{HttpLabel, Shard, ShortReason};
 
@@ -164,6 +165,11 @@ pub(crate) trait Multiplexer {
 
     /// The client may send `bytes` more on other streams. The body of this stream is not used.
     fn discard(&mut self, stream: Self::StreamId, bytes: usize);
+
+    /// How the network carries what is sent, if the protocol knows it; `None` if the socket is to be asked.
+    fn carriage(&self) -> Option<Carriage> {
+        None
+    }
 
     /// Gives back memory that an idle connection does not need.
     fn release_memory(&mut self);

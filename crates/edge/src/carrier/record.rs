@@ -1,67 +1,18 @@
 //! Counters and access log of responses.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
-use penstock_content::{RequestId, RouteNumber, SiteNumber};
+use penstock_content::SiteNumber;
+use penstock_http::cmcd::Cmcd;
 use penstock_http::{HttpVersion, Request};
-use penstock_tls::Ja4;
 
 use crate::access_log::{Record, Text};
+use crate::carrier::answered::{Answered, CarriedBy};
+use crate::carrier::asked::count_asked;
 use crate::carrier::drive::Sent;
-use crate::connection::Connection;
-use crate::metrics::{HandshakeFacts, HttpLabel, LastResponse, Method, OutletKind};
+use crate::metrics::{CacheOutcome, LastResponse, Method, SiteId, SiteResponse};
 use crate::settings::Settings;
-use crate::worker::Worker;
-
-/// A response that has been sent.
-pub(crate) struct Answered {
-    pub(crate) status: u16,
-    pub(crate) started: Instant,
-    /// Whether the request could be a replay.
-    pub(crate) early: bool,
-    pub(crate) head_bytes: u64,
-    pub(crate) cache: Option<&'static str>,
-    /// The site that answered.
-    pub(crate) site: Option<SiteNumber>,
-    /// The route of the site.
-    pub(crate) route: Option<RouteNumber>,
-    /// The name of the request, if it has one.
-    pub(crate) id: Option<RequestId>,
-}
-
-/// The connection, and the stream if it has several, that carried a response.
-#[derive(Clone, Copy)]
-pub(crate) struct CarriedBy<'c> {
-    pub(crate) worker: &'c Worker,
-    pub(crate) client: SocketAddr,
-    pub(crate) tls: Option<HandshakeFacts>,
-    pub(crate) ja4: Option<Ja4>,
-    pub(crate) client_certificate: Option<&'c str>,
-    pub(crate) outlet: OutletKind,
-    pub(crate) version: HttpLabel,
-    pub(crate) request_number: u64,
-    /// The number of the stream, if the connection has several.
-    pub(crate) stream: Option<u64>,
-}
-
-impl<'c> CarriedBy<'c> {
-    /// The carrier of a response that has its connection to itself.
-    pub(crate) fn connection(connection: &'c Connection) -> Self {
-        Self {
-            worker: &connection.worker,
-            client: connection.client,
-            tls: connection.tls,
-            ja4: connection.ja4,
-            client_certificate: connection.client_certificate.as_deref(),
-            outlet: connection.outlet_kind(),
-            version: HttpLabel::H1,
-            request_number: connection.requests,
-            stream: None,
-        }
-    }
-}
 
 /// Counts and logs a response, of which the last byte was given to the carrier at `now`.
 pub(crate) fn record(
@@ -71,13 +22,18 @@ pub(crate) fn record(
     (sent, now): (&Sent, Instant),
     settings: &Settings,
 ) {
-    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, now, settings);
+    let bytes = sent.bytes.saturating_sub(answered.head_bytes);
+    let said = count_asked(&carrier, request, answered, bytes, settings);
+    Recording::begin(carrier, request, (answered, said), settings).end(&carrier, sent, now, settings);
 }
 
 /// What a response is counted and logged with once it has been sent, also if its request is gone by then.
 pub(crate) struct Recording {
     method: Method,
     status: u16,
+    cache: Option<CacheOutcome>,
+    /// The site that answered, as it is counted.
+    site: Option<SiteId>,
     started: Instant,
     head_bytes: u64,
     /// `None` without an access log.
@@ -88,12 +44,14 @@ impl Recording {
     pub(crate) fn begin(
         carrier: CarriedBy<'_>,
         request: &Request<'_>,
-        answered: &Answered,
+        (answered, said): (&Answered, Option<Cmcd>),
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, site, route, id } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site, route, id, refusal } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
-        let log = settings.access_log.as_ref().map(|_| {
+        let turn = &carrier.worker.unlogged;
+        let log = settings.access_log.as_ref().filter(|log| log.may_log(site.map(SiteNumber::index), turn));
+        let log = log.map(|_| {
             Box::new(Record {
                 host: text(request.host()),
                 method: text(request.method().name()),
@@ -108,27 +66,44 @@ impl Recording {
                     HttpVersion::Http3 => "h3",
                 },
                 early_data: early,
+                refusal,
+                player: said.map(Box::new),
                 id,
-                cache,
+                cache: cache.map(CacheOutcome::label),
                 site: site.map(|number| text(settings.sites.name(number))),
                 route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
                 ..of_carrier(carrier, status)
             })
         });
-        Self { method: Method::named(request.method().name()), status, started, head_bytes, log }
+        let method = Method::named(request.method().name());
+        let site = site.and_then(|number| settings.counted_sites.get(number.index()).copied());
+        Self { method, status, cache, site, started, head_bytes, log }
     }
 
     /// Counts and logs the response, of which the last byte was given to the carrier at `now`.
     pub(crate) fn end(self, carrier: &CarriedBy<'_>, sent: &Sent, now: Instant, settings: &Settings) {
         let duration = now.saturating_duration_since(self.started);
         let first_byte = count(carrier, (self.method, self.status), self.started, duration, sent);
+        let body_bytes = sent.bytes.saturating_sub(self.head_bytes);
+        if let Some(site) = self.site {
+            let Self { status, cache, .. } = self;
+            let carried = sent.carried.map(|carried| (carrier.version, carried));
+            let response = SiteResponse { status, body_bytes, first_byte, cache, short: sent.short, carried };
+            carrier.worker.shard.site_response(site, &response);
+            if let Some(rate) = sent.carried.and_then(|carried| carried.delivery_rate) {
+                for (_, slow) in settings.counted_rates.iter().filter(|(needed, _)| rate < *needed) {
+                    carrier.worker.shard.slower_than(site, *slow);
+                }
+            }
+        }
         if let (Some(log), Some(record)) = (&settings.access_log, self.log) {
             log.record(Record {
                 time: began(duration),
-                body_bytes: sent.bytes.saturating_sub(self.head_bytes),
+                body_bytes,
                 duration,
                 first_byte,
                 short: sent.short,
+                carried: sent.carried,
                 ..*record
             });
         }
@@ -145,7 +120,8 @@ pub(crate) fn record_refusal(
 ) {
     let duration = started.elapsed();
     let first_byte = count(&carrier, (Method::Other, status), started, duration, sent);
-    let Some(log) = &settings.access_log else { return };
+    let log = settings.access_log.as_ref().filter(|log| log.may_log(None, &carrier.worker.unlogged));
+    let Some(log) = log else { return };
     let time = began(duration);
     log.record(Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
 }
@@ -168,6 +144,9 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         body_bytes: 0,
         duration: Duration::ZERO,
         first_byte: None,
+        refusal: None,
+        carried: None,
+        player: None,
         referer: None,
         user_agent: None,
         range: None,

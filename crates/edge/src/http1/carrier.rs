@@ -239,7 +239,7 @@ impl<'c> Http1Body<'c> {
     async fn send_head(&mut self, head: Vec<u8>) {
         let interim = Transmission::new([Part::Owned(head)]);
         let worker = Rc::clone(&self.connection.worker);
-        let mut sent = Sent { bytes: 0, first_byte: None, short: None };
+        let mut sent = Sent { bytes: 0, first_byte: None, short: None, carried: None };
         let mut carrier = Http1Carrier::new(self.connection, self.settings, false);
         send(&mut carrier, &worker, interim, &mut sent).await;
     }

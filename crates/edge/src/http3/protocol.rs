@@ -8,6 +8,7 @@ use penstock_egress::{SendError, Transmission};
 use penstock_http::ResponseHead;
 use penstock_http2::PriorityParameters;
 use penstock_http3::{HeadSent, Readiness, Schedule, ServerConnection, code};
+use penstock_sys::socket::Carriage;
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
 use crate::metrics::{HttpLabel, Shard, ShortReason};
@@ -213,6 +214,11 @@ impl Multiplexer for Http3 {
     type RequestHead = super::request::RequestHead;
 
     type Batch<'b> = Round<'b>;
+
+    fn carriage(&self) -> Option<Carriage> {
+        let (round_trip, delivery_rate, sent, sent_again) = self.connection.borrow().path()?;
+        Some(Carriage { round_trip, delivery_rate, sent, sent_again })
+    }
 
     fn count(shard: &Shard, count: StreamCount) {
         match count {

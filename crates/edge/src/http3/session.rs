@@ -123,6 +123,7 @@ impl Session {
             client_certificate: negotiated.client_certificate.map(String::into_boxed_str),
             rules: link.endpoint.rules(),
             alt_svc: None,
+            socket: None,
         };
         let shared = SharedConnection::new(Rc::clone(worker), facts, OutletKind::Quic, protocol);
         Self {

@@ -39,7 +39,8 @@ pub struct Collector {
 /// The parts that a reload replaces.
 #[derive(Debug, Default)]
 pub(crate) struct CollectedParts {
-    pub(crate) origins: Vec<Arc<HttpOrigin>>,
+    /// Each once, with the name of a site that has it.
+    pub(crate) origins: Vec<(Arc<str>, Arc<HttpOrigin>)>,
     /// `None` without a cluster.
     pub(crate) peers: Option<Arc<Peers>>,
     /// `None` while no site needs a cache.
@@ -68,6 +69,11 @@ impl Collector {
         (shown.origins, shown.peers) = (parts.origins, parts.peers);
         shown.remote_keys = parts.remote_keys;
         shown.cache = parts.cache.or_else(|| shown.cache.take());
+    }
+
+    /// The counters that it reads beside those parts.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// All metrics in the Prometheus text format, version 0.0.4.
@@ -164,7 +170,8 @@ impl Collector {
             staples: staples(&self.staples, now),
             orders: orders(&self.orders),
             remote_keys: remote_keys.reading(),
-            origin_servers: origin_servers(origins),
+            origin_requests: origins.iter().flat_map(|(site, origin)| origin.requests(site)).collect(),
+            origin_servers: origin_servers(&origins),
             peers: peers.map_or_else(Vec::new, |peers| readings_of(&peers)),
             disk_tier: cache.as_ref().and_then(|cache| cache.tier().disks()).map(|disks| disk_tier(disks)),
             memory_tier: cache.as_ref().map(|cache| memory_tier(cache)),
@@ -228,12 +235,9 @@ fn staples(staples: &Staples, now: SystemTime) -> Vec<StapleReading> {
 }
 
 /// Each server once. Several sites may share a server: it is up if it is up for all of them.
-fn origin_servers(mut origins: Vec<Arc<HttpOrigin>>) -> Vec<OriginServerReading> {
-    // A site is listed once for each of its hosts.
-    origins.sort_by_key(Arc::as_ptr);
-    origins.dedup_by(|one, other| Arc::ptr_eq(one, other));
+fn origin_servers(origins: &[(Arc<str>, Arc<HttpOrigin>)]) -> Vec<OriginServerReading> {
     let mut servers: BTreeMap<String, OriginServerReading> = BTreeMap::new();
-    for seen in origins.iter().flat_map(|origin| origin.server_status()) {
+    for seen in origins.iter().flat_map(|(_, origin)| origin.server_status()) {
         let server = servers.entry(seen.url.clone()).or_insert_with(|| OriginServerReading {
             url: seen.url,
             up: true,

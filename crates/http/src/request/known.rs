@@ -15,4 +15,5 @@ pub(super) struct KnownFields<'h> {
     pub(super) referer: Option<&'h str>,
     pub(super) early_data: bool,
     pub(super) cdn_loop: bool,
+    pub(super) cmcd: bool,
 }

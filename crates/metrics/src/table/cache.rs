@@ -62,29 +62,6 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| origin_servers(from, out, |server| server.waiting),
     },
     Metric {
-        name: "penstock_origin_target_requests_total",
-        kind: Kind::Counter,
-        help: "Requests to a server of an origin: `answered`, or `failed` by an error or by a status that says that it cannot answer (502, 503, 504).",
-        labels: &[open("target", "its URL"), closed("result", &["answered", "failed"])],
-        read: |from, out| {
-            for server in &from.readings.origin_servers {
-                out.sample(&[&server.url, "answered"], server.answered);
-                out.sample(&[&server.url, "failed"], server.failed);
-            }
-        },
-    },
-    Metric {
-        name: "penstock_origin_target_seconds_total",
-        kind: Kind::Counter,
-        help: "Time from a request to the head of its response, of all answered requests to a server of an origin; divided by their number it is the mean.",
-        labels: &[open("target", "its URL")],
-        read: |from, out| {
-            for server in &from.readings.origin_servers {
-                out.sample(&[&server.url], server.time.as_secs_f64());
-            }
-        },
-    },
-    Metric {
         name: "penstock_cache_bytes",
         kind: Kind::Gauge,
         help: "Bytes of the slices in the memory tier, in whole pages.",

@@ -19,6 +19,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| each(from, out, |disk| disk.bytes),
     },
     Metric {
+        name: "penstock_cache_disk_bytes_max",
+        kind: Kind::Gauge,
+        help: "Bytes that the segments of a disk may take: its `size`.",
+        labels: &[open("directory", "the directory of the disk")],
+        read: |from, out| each(from, out, |disk| disk.bytes_max),
+    },
+    Metric {
         name: "penstock_cache_disk_written_bytes_total",
         kind: Kind::Counter,
         help: "Bytes written to a disk: slices and their metadata.",

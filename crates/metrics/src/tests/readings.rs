@@ -4,8 +4,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::{
     ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
-    OrdersReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading, SessionCacheCounts,
-    SignerStatus, StapleReading, TierCounters,
+    OrdersReading, OriginCounters, OriginRequestsReading, OriginServerReading, PeerReading, Readings,
+    RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TierCounters,
 };
 
 fn full_orders() -> OrdersReading {
@@ -53,6 +53,7 @@ pub(super) fn full_readings() -> Readings {
         }],
         remote_keys: Some(full_remote_keys()),
         origin_servers: vec![full_origin_server()],
+        origin_requests: vec![full_origin_requests()],
         peers: vec![full_peer()],
         memory_tier: Some(TierCounters {
             bytes: 117,
@@ -72,7 +73,7 @@ pub(super) fn full_readings() -> Readings {
                 segments: 0,
                 in_service: true,
                 bytes: 121,
-                bytes_max: 0,
+                bytes_max: 137,
                 written_bytes: 122,
                 scrubbed_bytes: 123,
                 errors: 124,
@@ -160,4 +161,13 @@ fn full_remote_keys() -> RemoteKeysReading {
             certificate_end: None,
         }],
     }
+}
+
+fn full_origin_requests() -> OriginRequestsReading {
+    let counters = OriginCounters::default();
+    counters.connected(Duration::from_millis(20));
+    counters.answered(Duration::from_millis(30));
+    counters.ended(Duration::from_millis(40));
+    counters.outcome("timeout");
+    counters.reading("video.example", "http://192.0.2.1")
 }

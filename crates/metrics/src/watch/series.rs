@@ -33,7 +33,7 @@ enum Source {
 #[derive(Debug, Default)]
 pub(super) struct Before {
     number: f64,
-    distribution: Distribution,
+    distribution: Option<Distribution>,
 }
 
 impl Series {
@@ -47,13 +47,17 @@ impl Series {
         };
         let value = match self.source {
             Source::Rate(name, which) => rate(sum_of(from, name, which)),
-            Source::Spent(name, which) => rate(distribution(from, name, which).sum_nanoseconds as f64 / 1e9),
+            Source::Spent(name, which) => {
+                rate(distribution(from, name, which).map_or(0.0, |total| total.sum()))
+            }
             Source::Quantile(name, which, share) => {
                 let total = distribution(from, name, which);
-                let grown = total.since(&before.distribution);
+                let grown = match (&total, &before.distribution) {
+                    (Some(total), Some(before)) => Some(total.since(before)),
+                    _ => total.clone(),
+                };
                 before.distribution = total;
-                let known = elapsed.and_then(|_| grown.quantile(share));
-                known.map_or(f64::NAN, |nanoseconds| nanoseconds / 1e9)
+                elapsed.and(grown).and_then(|grown| grown.quantile(share)).unwrap_or(f64::NAN)
             }
             Source::Sum(name, which) => {
                 let values = values_of(from, name, which);
@@ -69,12 +73,12 @@ impl Series {
     }
 }
 
-/// The sum of the distributions that count.
-fn distribution(from: &Sources<'_>, name: &str, which: Which) -> Distribution {
+/// The sum of the distributions that count; `None` if there are none.
+fn distribution(from: &Sources<'_>, name: &str, which: Which) -> Option<Distribution> {
     let (metric, samples) = look_up(from, name);
     let taken = samples.distributions.iter().filter(|(labels, _)| which.takes(metric, labels));
-    taken.fold(Distribution::default(), |mut total, (_, one)| {
-        total.add(one);
+    taken.map(|(_, one)| one.clone()).reduce(|mut total, one| {
+        total.add(&one);
         total
     })
 }

@@ -109,7 +109,7 @@ impl Connections {
             tried.add(index);
             match self.ask(origin, index, fetch, body, watch.as_ref()).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report_response(index, now.elapsed());
+                    origin.report_response(index);
                     if !repeatable || !fetch.is_declined_as_changed(response.status(), response.fields()) {
                         return Ok(response);
                     }
@@ -163,7 +163,7 @@ impl Connections {
         };
         let head = exchange::head_for(origin, server, fetch).map_err(Failed::new)?;
         let limits = origin.limits();
-        let active = ActiveRequest::new(origin, index);
+        let mut active = ActiveRequest::new(origin, index);
         loop {
             let mut pooled = match connection(&self.pools, origin, (index, server), fetch.client).await {
                 Ok(pooled) => pooled,
@@ -171,6 +171,7 @@ impl Connections {
             };
             let used = pooled.used;
             let request = fetch::with_body(&head, body, fetch.interim.as_ref());
+            let asked = Instant::now();
             let sent = exchange::send(&mut pooled.connection, request, watch, limits).await;
             let failed = match sent {
                 Ok(mut response) => match exchange::fault_of_head(&response, fetch, limits.head_bytes) {
@@ -179,6 +180,7 @@ impl Connections {
                         return Err(Failed::new(OriginError::Malformed));
                     }
                     None => {
+                        active.answered(asked);
                         origin.hide(response.headers_mut());
                         let connection = ResponseConnection::Pooled(pooled, active);
                         let secure = server.url.is_secure();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::HeaderMap;
 use penstock_http::OriginUrl;
+use penstock_metrics::{ANSWERED, OriginRequestsReading};
 use penstock_sys::lock::Unpoisoned;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
@@ -79,15 +80,18 @@ impl HttpOrigin {
     pub fn server_status(&self) -> Vec<ServerStatus> {
         let balance = self.balance();
         let connections = self.settings.limits.connections;
-        let status = |(index, server): (usize, &Server)| ServerStatus {
-            url: server.url.to_string(),
-            up: balance.is_up(index),
-            connections: connections.saturating_sub(server.free.available_permits()),
-            waiting: server.waiting.load(Ordering::Relaxed),
-            answered: server.answered.load(Ordering::Relaxed),
-            failed: server.failed.load(Ordering::Relaxed),
-            time: Duration::from_nanos(server.nanoseconds.load(Ordering::Relaxed)),
-            fault: server.fault(),
+        let status = |(index, server): (usize, &Server)| {
+            let (answered, failed, time) = server.counters.totals();
+            ServerStatus {
+                url: server.url.to_string(),
+                up: balance.is_up(index),
+                connections: connections.saturating_sub(server.free.available_permits()),
+                waiting: server.waiting.load(Ordering::Relaxed),
+                answered,
+                failed,
+                time,
+                fault: server.fault(),
+            }
         };
         self.servers.iter().enumerate().map(status).collect()
     }
@@ -227,26 +231,31 @@ impl HttpOrigin {
         self.balance().choose_first(&order, now, tried)
     }
 
-    /// Counts a response, whose head came this long after the request.
-    pub(super) fn report_response(&self, index: usize, took: Duration) {
-        if let Some(server) = self.server(index) {
-            server.answered.fetch_add(1, Ordering::Relaxed);
-            let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-            server.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
-        }
+    /// Counts a response.
+    pub(super) fn report_response(&self, index: usize) {
+        self.count(index, ANSWERED);
         self.report(index, true);
     }
 
     /// Counts an error that the server gave to a request for `target`; `None` if it has seen nothing of the request.
     pub(super) fn report_failure(&self, index: usize, target: Option<&str>, error: OriginError) {
-        if let Some(server) = self.server(index).filter(|_| is_of_server(error)) {
-            server.failed.fetch_add(1, Ordering::Relaxed);
-        }
+        self.count(index, error.label());
         match target {
             _ if !is_of_server(error) => {}
             Some(target) => self.report_path(index, target),
             None => self.report(index, false),
         }
+    }
+
+    fn count(&self, index: usize, outcome: &'static str) {
+        if let Some(server) = self.server(index) {
+            server.counters.outcome(outcome);
+        }
+    }
+
+    /// Requests to its servers, counted for this site.
+    pub fn requests(&self, site: &str) -> impl Iterator<Item = OriginRequestsReading> {
+        self.servers.iter().map(move |server| server.counters.reading(site, &server.url.to_string()))
     }
 
     fn report(&self, index: usize, good: bool) {
@@ -256,8 +265,8 @@ impl HttpOrigin {
 
     /// Counts a response to a request for `target` that says that the server cannot answer now.
     pub(super) fn report_refusal(&self, index: usize, target: &str, status: u16) {
+        self.count(index, "refused");
         if let Some(server) = self.server(index) {
-            server.failed.fetch_add(1, Ordering::Relaxed);
             server.set_fault(format!("it answers {status}"));
         }
         self.report_path(index, target);

@@ -106,9 +106,11 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
             }
         }
     };
+    let began = Instant::now();
     match timeout(origin.limits().connect, C::open(origin, server, client, permit)).await {
         Ok(opened) => {
             let opened = Rested { connection: opened?, opened: Instant::now() };
+            server.counters.connected(opened.opened.saturating_duration_since(began));
             Ok(lend(opened, false, pools, origin, index))
         }
         Err(_) => {

@@ -1,9 +1,10 @@
 //! One server of an origin: its address, its TLS, and how many connections it may still get.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use penstock_http::OriginUrl;
+use penstock_metrics::OriginCounters;
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::Outbound;
 use tokio::sync::Semaphore;
@@ -39,12 +40,7 @@ pub(super) struct Server {
     pub(super) waiting: AtomicUsize,
     /// Requests to it that are under way, up to the end of their responses.
     pub(super) active: AtomicUsize,
-    /// Requests that it has answered.
-    pub(super) answered: AtomicU64,
-    /// Requests that it has failed.
-    pub(super) failed: AtomicU64,
-    /// Time from request to head of the answered ones, added up.
-    pub(super) nanoseconds: AtomicU64,
+    pub(super) counters: OriginCounters,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
 }
@@ -67,9 +63,7 @@ impl Server {
             free: Arc::new(Semaphore::new(settings.limits.connections)),
             waiting: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
-            answered: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            nanoseconds: AtomicU64::new(0),
+            counters: OriginCounters::default(),
             fault: Mutex::default(),
         }
     }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_content::{
-    Audience, CacheStatus, ClientRequest, Clients, ContentLength, Handled, Response, handle, handle_rejected,
+    Audience, CacheStatus, ClientRequest, Clients, ContentLength, Handled, Refusal, Response, handle,
+    handle_rejected,
 };
 use penstock_egress::Transmission;
 use penstock_http::manifest::{Likeness, Manifest};
@@ -17,9 +18,11 @@ use super::handle::StreamHandle;
 use super::open_streams::SharedConnection;
 use super::stream_carrier::StreamCarrier;
 use crate::carrier::alternative::name_alternative;
+use crate::carrier::answered::Answered;
+use crate::carrier::asked::count_asked;
 use crate::carrier::drive::{NOTHING_SENT, Sent, drive, drive_rest};
 use crate::carrier::multiplexer::{Multiplexer, StreamCount, StreamHead, StreamRequestHead};
-use crate::carrier::record::{Answered, Recording, record, record_refusal};
+use crate::carrier::record::{Recording, record, record_refusal};
 use crate::carrier::upload::BoundedBody;
 use crate::clients::ClientBudget;
 use crate::metrics::ShortReason;
@@ -157,18 +160,20 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     if handled.refusal.is_some() {
         stream.drop_body();
     }
-    let Handled { mut response, site, route, id, .. } = handled;
+    let Handled { mut response, site, route, id, refusal } = handled;
+    let refusal = refusal.map(Refusal::label);
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
-    let cache = response.cache_status.map(CacheStatus::label);
-    let answered =
-        Answered { status: response.head.status, started, early, head_bytes: 0, cache, site, route, id };
+    let cache = response.cache_status.map(CacheStatus::outcome);
+    let status = response.head.status;
+    let answered = Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal };
     if share.is_none()
         && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
         return detach(opened, request, response, &answered, content);
     }
-    let sent = send(stream, request.raw_path(), response).await;
+    let mut sent = send(stream, request.raw_path(), response).await;
+    sent.carried = shared.carried(sent.bytes);
     drop(share);
     record(shared.carrier(stream.id, *number), request, &answered, (&sent, Instant::now()), settings);
 }
@@ -215,7 +220,10 @@ fn detach<M: Multiplexer>(
     let transmission = transmission.filter(|transmission| transmission.remaining() > 0);
     let end = transmission.is_none();
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
-    let recording = Recording::begin(stream.shared.carrier(stream.id, number), request, answered, &settings);
+    let carrier = stream.shared.carrier(stream.id, number);
+    let bytes = transmission.as_ref().map_or(0, Transmission::remaining);
+    let said = count_asked(&carrier, request, answered, bytes, &settings);
+    let recording = Recording::begin(carrier, request, (answered, said), &settings);
     let head = StreamHead { response: head, length, end };
     stream.detach(
         head,

@@ -9,8 +9,9 @@ use penstock_config::limits;
 use penstock_content::{Body, BodyChunk, ChunkSource, ContentLength, Response};
 use penstock_egress::{Part, Parts, Transmission};
 
+use crate::carrier::answered::CarriedBy;
 use crate::carrier::drive::Sent;
-use crate::carrier::record::{CarriedBy, Recording};
+use crate::carrier::record::Recording;
 use crate::metrics::ShortReason;
 use crate::worker::{LocalSettings, Worker};
 

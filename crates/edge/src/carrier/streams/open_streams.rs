@@ -10,15 +10,18 @@ use std::time::{Duration, Instant};
 use penstock_config::limits;
 use penstock_content::ListenerRules;
 use penstock_egress::Transmission;
+use penstock_sys::ConnectedSocket;
+use penstock_sys::socket::carriage;
 use penstock_tls::Ja4;
 
 use super::detached::Detached;
 use super::open_stream::{BodyEnd, OpenStream};
+use crate::carrier::answered::CarriedBy;
 use crate::carrier::drive::Sent;
 use crate::carrier::multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
-use crate::carrier::record::CarriedBy;
 use crate::clients::ClientBudget;
-use crate::metrics::{HandshakeFacts, OutletKind, ShortReason};
+use crate::connection::CarriageMeter;
+use crate::metrics::{Carried, HandshakeFacts, OutletKind, ShortReason};
 use crate::worker::Worker;
 
 /// What counters and the access log say of a connection.
@@ -31,6 +34,8 @@ pub(crate) struct ConnectionFacts {
     pub(crate) alt_svc: Option<Arc<str>>,
     /// The rules of its listener.
     pub(crate) rules: Option<Arc<ListenerRules>>,
+    /// Its socket, if it has one to itself.
+    pub(crate) socket: Option<Rc<ConnectedSocket>>,
 }
 
 /// What the task of a connection and the tasks of its streams share.
@@ -38,6 +43,7 @@ pub(crate) struct SharedConnection<M: Multiplexer> {
     pub(crate) worker: Rc<Worker>,
     pub(crate) facts: ConnectionFacts,
     pub(crate) outlet: Cell<OutletKind>,
+    carriage: CarriageMeter,
     pub(crate) state: RefCell<OpenStreams<M>>,
     /// Whether a task has changed the state, so that there may be something to send.
     is_changed: Cell<bool>,
@@ -56,6 +62,7 @@ impl<M: Multiplexer> SharedConnection<M> {
             worker,
             facts,
             outlet: Cell::new(outlet),
+            carriage: CarriageMeter::default(),
             state: RefCell::new(state),
             is_changed: Cell::new(true),
         }
@@ -75,6 +82,14 @@ impl<M: Multiplexer> SharedConnection<M> {
             request_number,
             stream: Some(M::number(stream)),
         }
+    }
+
+    /// How the network carried a response of `bytes` bytes that has ended.
+    pub(super) fn carried(&self, bytes: u64) -> Option<Carried> {
+        self.carriage.measure(bytes, || match &self.facts.socket {
+            Some(socket) => carriage(socket).ok(),
+            None => self.state.borrow().protocol.carriage(),
+        })
     }
 
     pub(crate) fn set_changed(&self) {
@@ -240,7 +255,7 @@ impl<M: Multiplexer> OpenStreams<M> {
         M::count(shard, StreamCount::Closed);
         let OpenStream { stream, content_sent: bytes, first_byte, short, transmission, .. } = open;
         let carrier = shared.carrier(stream, detached.number);
-        detached.end(&carrier, &Sent { bytes, first_byte, short }, now);
+        detached.end(&carrier, &Sent { bytes, first_byte, short, carried: None }, now);
         discard_files(transmission, &shared.worker);
     }
 

@@ -328,6 +328,7 @@ fn shared(worker: &Rc<Worker>, protocol: Scripted) -> Rc<SharedConnection<Script
         client_certificate: None,
         rules: None,
         alt_svc: None,
+        socket: None,
     };
     Rc::new(SharedConnection::new(Rc::clone(worker), facts, OutletKind::Plain, protocol))
 }

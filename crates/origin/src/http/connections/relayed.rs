@@ -53,7 +53,7 @@ impl Connections {
             tried.add(index);
             match self.relay_from(origin, index, fetch).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report_response(index, now.elapsed());
+                    origin.report_response(index);
                     return Ok(response);
                 }
                 Ok(response) => {
@@ -92,12 +92,14 @@ impl Connections {
         let sent = |error| Failed { error, is_unsent: false };
         let request = bytes_of(&head_for(origin, server, fetch).map_err(sent)?);
         let limits = origin.limits();
-        let active = ActiveRequest::new(origin, index);
+        let mut active = ActiveRequest::new(origin, index);
         loop {
             let opened = connection(Rc::clone(&self.streams), origin, (index, server), fetch.client).await;
             let mut pooled = opened.map_err(unsent)?;
+            let asked = Instant::now();
             match ask(&mut pooled, &request, fetch, limits).await {
                 Ok((mut head, read)) => {
+                    active.answered(asked);
                     origin.hide(&mut head.fields);
                     return Ok(RelayedResponse::new(head, read, pooled, limits, active));
                 }

@@ -66,6 +66,8 @@ enum Rest {
 pub(in crate::http) struct ActiveRequest {
     origin: Arc<HttpOrigin>,
     index: usize,
+    /// When the request was sent to which a response has come.
+    asked: Option<Instant>,
 }
 
 impl ActiveRequest {
@@ -73,7 +75,15 @@ impl ActiveRequest {
         if let Some(server) = origin.server(index) {
             server.active.fetch_add(1, Ordering::Relaxed);
         }
-        Self { origin: Arc::clone(origin), index }
+        Self { origin: Arc::clone(origin), index, asked: None }
+    }
+
+    /// Counts the head of the response to a request that was sent at `asked`.
+    pub(in crate::http) fn answered(&mut self, asked: Instant) {
+        self.asked = Some(asked);
+        if let Some(server) = self.origin.server(self.index) {
+            server.counters.answered(asked.elapsed());
+        }
     }
 }
 
@@ -81,6 +91,9 @@ impl Drop for ActiveRequest {
     fn drop(&mut self) {
         if let Some(server) = self.origin.server(self.index) {
             server.active.fetch_sub(1, Ordering::Relaxed);
+            if let Some(asked) = self.asked {
+                server.counters.ended(asked.elapsed());
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// Refuses a pipe without a reader. As long as the returned file is open, opening the access log cannot block.
 pub(super) fn hold(config: &Config) -> Result<Option<File>, Failure> {
-    let Some(path) = &config.log.access else { return Ok(None) };
+    let Some(path) = config.log.access.as_ref().map(|log| &log.path) else { return Ok(None) };
     // Standard output and standard error are open already.
     if path.starts_with("/dev") || path.starts_with("/proc") {
         return Ok(None);

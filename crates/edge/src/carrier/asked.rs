@@ -1,0 +1,120 @@
+//! Counts what is asked for most, and by whom.
+
+use std::fmt;
+
+use penstock_content::Network;
+use penstock_http::Request;
+use penstock_http::cmcd::Cmcd;
+use penstock_tls::Ja4;
+
+use crate::carrier::answered::{Answered, CarriedBy};
+use crate::metrics::{Asked, ClientKind, PlayerSaid};
+use crate::settings::Settings;
+
+/// Counts a response of this many bytes, if a site has answered, and what its player says, which this returns.
+pub(crate) fn count_asked(
+    carrier: &CarriedBy<'_>,
+    request: &Request<'_>,
+    answered: &Answered,
+    bytes: u64,
+    settings: &Settings,
+) -> Option<Cmcd> {
+    let site = answered.site?;
+    let shard = &carrier.worker.shard;
+    let path = request.raw_path();
+    let network = Network::of(carrier.client.ip());
+    let name = network.map(Named);
+    let named = network.zip(name.as_ref());
+    let said = Cmcd::of(request);
+    if carrier.request_number == 1 || said.is_some() {
+        let ja4 = carrier.ja4.as_ref().map(Ja4::as_str);
+        let kind = settings.metrics.clients.kind(request.user_agent(), ja4);
+        if carrier.request_number == 1 {
+            shard.client_connected(kind, carrier.tls.as_ref());
+        }
+        if let (Some(said), Some(counted)) = (&said, settings.counted_sites.get(site.index())) {
+            shard.player_said(*counted, &player_said(said, kind));
+        }
+    }
+    let content = said.as_ref().and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
+    shard.asked(&Asked {
+        site: settings.sites.name(site),
+        // A name has no slash in front, so that it is told from a path.
+        title: content.unwrap_or_else(|| title(path, settings.metrics.title_directories)),
+        starved: said.as_ref().is_some_and(|said| said.starved),
+        refused_path: (400..500).contains(&answered.status).then_some(path),
+        network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
+        user_agent: request.user_agent(),
+        bytes,
+    });
+    said
+}
+
+fn player_said(said: &Cmcd, kind: ClientKind) -> PlayerSaid<'_> {
+    PlayerSaid {
+        kind,
+        session: said.session.as_deref(),
+        buffer: said.buffer,
+        starved: said.starved,
+        startup: said.startup,
+        throughput: said.throughput.zip(said.bitrate),
+    }
+}
+
+/// The first directories of a path; a path without any is a title of its own.
+fn title(path: &str, directories: usize) -> &str {
+    let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(place, _)| place);
+    match slashes.skip(1).take(directories).last() {
+        Some(last) => &path[..=last],
+        None => path,
+    }
+}
+
+/// A network in the notation of prefixes (RFC 4632).
+struct Named(Network);
+
+impl fmt::Display for Named {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Network::V4([a, b, c]) => write!(out, "{a}.{b}.{c}.0/24"),
+            Network::V6([a, b, c, d, e, f, g]) => {
+                let octets = [a, b, c, d, e, f, g, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+                write!(out, "{}/56", std::net::Ipv6Addr::from(octets))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_first_directories() {
+        for (path, expected) in [
+            ("/vod/film/720p/seg-1.m4s", "/vod/film/"),
+            ("/film/seg-1.m4s", "/film/"),
+            ("/live/news/index.m3u8", "/live/news/"),
+            ("/clip.mp4", "/clip.mp4"),
+            ("/", "/"),
+            ("//", "//"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(title(path, 2), expected, "{path}");
+        }
+        assert_eq!(title("/vod/film/720p/seg-1.m4s", 1), "/vod/");
+        assert_eq!(title("/vod/film/720p/seg-1.m4s", 8), "/vod/film/720p/");
+    }
+
+    #[test]
+    fn networks_are_written_as_prefixes() {
+        for (address, expected) in [
+            ("192.0.2.77", "192.0.2.0/24"),
+            ("2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
+            ("::ffff:192.0.2.1", "192.0.2.0/24"),
+        ] {
+            assert_eq!(Named(Network::of(address.parse().unwrap()).unwrap()).to_string(), expected);
+        }
+    }
+}

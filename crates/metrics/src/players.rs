@@ -1,0 +1,64 @@
+//! What players say of themselves, by kind of client.
+
+use std::time::Duration;
+
+use crate::cells::{Counter, Histogram, Multiple};
+use crate::distinct::Distinct;
+use crate::labels::ClientKind;
+
+/// What players of one site said. A worker has 3 KiB for each site to whose players it listened.
+#[derive(Debug, Default)]
+pub(crate) struct PlayerCounters {
+    pub(crate) kinds: [KindOfPlayer; ClientKind::ALL.len()],
+    pub(crate) sessions: Distinct,
+}
+
+/// What players of one kind said.
+#[derive(Debug, Default)]
+pub(crate) struct KindOfPlayer {
+    pub(crate) requests: Counter,
+    pub(crate) starved: Counter,
+    pub(crate) startup: Counter,
+    pub(crate) buffer: Histogram,
+    pub(crate) throughput: Histogram<Multiple>,
+}
+
+/// What a player said of itself with a request (CTA-5004).
+#[derive(Clone, Copy, Debug)]
+pub struct PlayerSaid<'a> {
+    /// The kind of client.
+    pub kind: ClientKind,
+    /// The name of its session.
+    pub session: Option<&'a str>,
+    /// How much it has in its buffer.
+    pub buffer: Option<Duration>,
+    /// Whether its buffer has run empty.
+    pub starved: bool,
+    /// Whether it needs the object to start.
+    pub startup: bool,
+    /// The throughput that it has measured, and the encoded bitrate of the object, in the same unit.
+    pub throughput: Option<(u64, u64)>,
+}
+
+impl PlayerCounters {
+    pub(crate) fn count(&self, said: &PlayerSaid<'_>) {
+        let kind = &self.kinds[said.kind as usize];
+        kind.requests.add(1);
+        kind.starved.add(u64::from(said.starved));
+        kind.startup.add(u64::from(said.startup));
+        if let Some(buffer) = said.buffer {
+            kind.buffer.observe(buffer);
+        }
+        if let Some(ratio) = said.throughput.and_then(|(measured, encoded)| thousandths(measured, encoded)) {
+            kind.throughput.observe_parts(ratio);
+        }
+        if let Some(session) = said.session {
+            self.sessions.add(session);
+        }
+    }
+}
+
+fn thousandths(part: u64, whole: u64) -> Option<u64> {
+    let ratio = u128::from(part).checked_mul(1_000)?.checked_div(u128::from(whole))?;
+    Some(u64::try_from(ratio).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,116 @@
+//! What is asked for most, and by whom.
+
+use std::cell::OnceCell;
+use std::fmt::{Display, Write as _};
+use std::sync::{Arc, Mutex};
+
+use crate::keyed_hash::KeyedHash;
+use crate::limits;
+use crate::lock::lock;
+use crate::shard::Shard;
+use crate::top::{Ranking, TopSnapshot, TopTable};
+
+/// The tables of one worker. The worker takes the lock for each response, a reader for the time of a copy without texts.
+#[derive(Debug, Default)]
+pub(crate) struct TopCounters(Mutex<TopTables>);
+
+#[derive(Debug)]
+struct TopTables {
+    /// Keyed, so that clients cannot choose two keys with the same hash.
+    hashes: KeyedHash,
+    tables: [TopTable; TOPS.len()],
+}
+
+/// The tables: their names in `/status.json`, and what they rank by.
+pub(crate) const TOPS: [(&str, Ranking); 6] = [
+    ("titles", Ranking::Bytes),
+    ("titles_by_requests", Ranking::Requests),
+    ("starved_titles", Ranking::Requests),
+    ("not_found", Ranking::Requests),
+    ("networks", Ranking::Bytes),
+    ("user_agents", Ranking::Requests),
+];
+
+impl Default for TopTables {
+    fn default() -> Self {
+        Self { hashes: KeyedHash::default(), tables: TOPS.map(|(_, ranking)| TopTable::new(ranking)) }
+    }
+}
+
+/// A response and its client, as the tables of the most frequent ones count it.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The name of the site.
+    pub site: &'a str,
+    /// What belongs together on the site: the beginning of the path, or the name that players give it.
+    pub title: &'a str,
+    /// Whether the player says that its buffer has run empty.
+    pub starved: bool,
+    /// The path, if the status is 4xx.
+    pub refused_path: Option<&'a str>,
+    /// The client's network: a number that no other network has, and its name.
+    pub network: Option<(u64, &'a dyn Display)>,
+    /// `User-Agent`
+    pub user_agent: Option<&'a str>,
+    /// Bytes of the body.
+    pub bytes: u64,
+}
+
+impl TopTables {
+    fn count(&mut self, asked: &Asked<'_>) {
+        let Self { hashes, tables: [titles, by_requests, starved_titles, not_found, networks, user_agents] } =
+            self;
+        let Asked { site, title, starved, refused_path, network, user_agent, bytes } = *asked;
+        let hash = hashes.of(&[site, title]);
+        // Made once, for the tables that have no entry.
+        let made = OnceCell::new();
+        let named = || Arc::clone(made.get_or_init(|| key(&[site, gap(title), title])));
+        titles.count(hash, bytes, named);
+        by_requests.count(hash, bytes, named);
+        if starved {
+            starved_titles.count(hash, bytes, named);
+        }
+        if let Some(path) = refused_path {
+            not_found.count(hashes.of(&[site, path]), bytes, || key(&[site, path]));
+        }
+        if let Some((number, name)) = network {
+            networks.count(hashes.of_number(number), bytes, || {
+                let mut text = String::new();
+                // Writing to a String cannot fail.
+                write!(text, "{name}").unwrap_or_default();
+                key(&[&text])
+            });
+        }
+        if let Some(name) = user_agent {
+            user_agents.count(hashes.of(&[name]), bytes, || key(&[name]));
+        }
+    }
+}
+
+/// What stands between a site and a title that is no path.
+fn gap(title: &str) -> &'static str {
+    if title.starts_with('/') { "" } else { " " }
+}
+
+/// The key of these parts, cut to its bound.
+fn key(parts: &[&str]) -> Arc<str> {
+    let text = parts.concat();
+    let end = (0..=limits::TOP_KEY_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    Arc::from(&text[..end.unwrap_or(0)])
+}
+
+impl Shard {
+    /// Counts a response in the tables of the most frequent titles, networks and clients.
+    pub fn asked(&self, asked: &Asked<'_>) {
+        self.expect_own_thread();
+        lock(&self.top.0).count(asked);
+    }
+}
+
+impl TopCounters {
+    /// Copies of the tables, in the order of [`TOPS`].
+    pub(crate) fn snapshots(&self) -> [TopSnapshot; TOPS.len()] {
+        let tables = lock(&self.0);
+        std::array::from_fn(|place| tables.tables[place].snapshot())
+    }
+}

@@ -1,0 +1,63 @@
+//! The section `sites` of `/status.json`.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::quantiles;
+use crate::distinct::estimate;
+use crate::labels::{CacheOutcome, ShortReason, StatusClass};
+use crate::players::{KindOfPlayer, PlayerCounters};
+use crate::registry::Metrics;
+use crate::shard::{CacheCounters, SiteOfWorkers};
+
+impl Metrics {
+    /// The counts of each site that has had a request.
+    pub(super) fn site_status(&self) -> Vec<Json> {
+        self.sites().iter().map(SiteOfWorkers::status).collect()
+    }
+}
+
+impl SiteOfWorkers<'_> {
+    fn status(&self) -> Json {
+        let of_class = |class: &StatusClass| self.sum(|counters| counters.requests[*class as usize].get());
+        let by_class =
+            StatusClass::ALL.iter().map(|class| (class.label().to_owned(), json!(of_class(class))));
+        let short = ShortReason::ALL.iter().map(|why| {
+            let count = self.sum(|counters| counters.short[*why as usize].get());
+            (why.label().to_owned(), json!(count))
+        });
+        json!({
+            "name": &*self.name,
+            "requests": StatusClass::ALL.iter().map(of_class).sum::<u64>(),
+            "by_class": by_class.collect::<Map<_, _>>(),
+            "bytes": self.sum(|counters| counters.body_bytes.get()),
+            "cache_requests": self.cached(|_| true, |cached| cached.requests.get()),
+            "cache_bytes": self.cached(|_| true, |cached| cached.bytes.get()),
+            "hit_requests": self.cached(CacheOutcome::is_hit, |cached| cached.requests.get()),
+            "hit_bytes": self.cached(CacheOutcome::is_hit, |cached| cached.bytes.get()),
+            "first_byte_seconds": quantiles(&self.distribution(|counters| &counters.first_byte)),
+            "short": short.collect::<Map<_, _>>(),
+            "players": players(&self.players()),
+        })
+    }
+
+    /// The sum over these cache statuses.
+    fn cached(&self, wanted: fn(CacheOutcome) -> bool, count: fn(&CacheCounters) -> u64) -> u64 {
+        let outcomes = CacheOutcome::ALL.iter().copied().filter(|outcome| wanted(*outcome));
+        outcomes.map(|outcome| self.sum(|counters| count(&counters.cached[outcome as usize]))).sum()
+    }
+}
+
+/// What players say; null if none has said anything.
+fn players(heard: &[&PlayerCounters]) -> Option<Json> {
+    let sum = |count: fn(&KindOfPlayer) -> u64| {
+        heard.iter().flat_map(|players| &players.kinds).map(count).sum::<u64>()
+    };
+    (!heard.is_empty()).then(|| {
+        json!({
+            "requests": sum(|kind| kind.requests.get()),
+            "starved": sum(|kind| kind.starved.get()),
+            "startup": sum(|kind| kind.startup.get()),
+            "sessions": estimate(heard.iter().map(|players| &players.sessions)),
+        })
+    })
+}

@@ -1,0 +1,103 @@
+//! Sites, their clients and players.
+
+use std::time::Duration;
+
+use super::scrape::Scrape;
+use super::{Expected, FACTS, busy_metrics};
+use crate::{
+    Asked, CacheOutcome, Carried, ClientKind, HttpLabel, Metrics, PlayerSaid, RateId, Shard, ShortReason,
+    SiteId, SiteResponse, limits,
+};
+
+const SITE_RESPONSE: SiteResponse = SiteResponse {
+    status: 200,
+    body_bytes: 1_000,
+    first_byte: Some(Duration::from_millis(3)),
+    cache: Some(CacheOutcome::Stale),
+    short: Some(ShortReason::TooSlow),
+    carried: Some((
+        HttpLabel::H2,
+        Carried {
+            delivery_rate: Some(1_000_000),
+            round_trip: Duration::from_millis(20),
+            sent: (100_000, 5_000),
+        },
+    )),
+};
+
+const ASKED: Asked<'_> = Asked {
+    site: "video.example",
+    title: "/film/",
+    starved: true,
+    refused_path: Some("/film/none"),
+    network: None,
+    user_agent: Some("player/1.0"),
+    bytes: 1_000,
+};
+
+const PLAYER_SAID: PlayerSaid<'_> = PlayerSaid {
+    kind: ClientKind::Television,
+    session: Some("session"),
+    buffer: Some(Duration::from_secs(4)),
+    starved: true,
+    startup: false,
+    throughput: Some((4_500, 3_000)),
+};
+
+/// Counts one of each event of a site.
+pub(super) fn count_site(shard: &Shard, (site, rate): (SiteId, RateId)) {
+    shard.site_response(site, &SITE_RESPONSE);
+    shard.asked(&ASKED);
+    shard.client_connected(ClientKind::Phone, Some(&FACTS));
+    shard.client_connected(ClientKind::Phone, None);
+    shard.slower_than(site, rate);
+    shard.player_said(site, &PLAYER_SAID);
+}
+
+#[test]
+fn sites_keep_their_counters_over_a_reload_and_are_counted_together_beyond_the_bound() {
+    let metrics = Metrics::new(1);
+    let shard = metrics.shard(0);
+    let first = metrics.site("site-0.example");
+    for number in 0..limits::SITES + 10 {
+        shard.site_response(metrics.site(&format!("site-{number}.example")), &SITE_RESPONSE);
+    }
+    assert_eq!(metrics.site("site-0.example"), first);
+    let scrape = Scrape::of(&metrics);
+    let name = "penstock_site_body_bytes_total";
+    assert_eq!(scrape.all(name).len(), limits::SITES);
+    assert_eq!(scrape.value(name, &[("site", "site-0.example")]), 1_000.0);
+    assert_eq!(scrape.value(name, &[("site", "other")]), 11_000.0);
+}
+
+#[test]
+fn the_status_shows_sites_and_what_is_asked_for_most() {
+    let status = busy_metrics().status();
+    let site = &status["sites"][0];
+    assert_eq!(
+        (&site["name"], &site["requests"], &site["bytes"]),
+        (&"video.example".into(), &2.into(), &2_000.into())
+    );
+    assert_eq!((&site["hit_requests"], &site["hit_bytes"]), (&2.into(), &2_000.into()));
+    assert_eq!(site["by_class"]["2xx"], 2);
+    assert_eq!(site["short"]["too_slow"], 2);
+    let title = &status["top"]["titles"][0];
+    assert_eq!(
+        (&title["key"], &title["requests"], &title["bytes"], &title["error"]),
+        (&"video.example/film/".into(), &2.into(), &2_000.into(), &0.into())
+    );
+    assert_eq!(site["players"]["starved"], 2);
+    assert_eq!(site["players"]["sessions"], 1);
+    assert_eq!(status["top"]["starved_titles"][0]["requests"], 2);
+    assert_eq!(status["top"]["not_found"][0]["key"], "video.example/film/none");
+    assert_eq!(status["top"]["user_agents"][0]["key"], "player/1.0");
+}
+
+#[test]
+fn the_counters_of_sites_clients_and_players_are_summed() {
+    let scrape = Scrape::of(&busy_metrics());
+    let sums: &[Expected<'_>] = &[];
+    for (name, labels, expected) in sums {
+        assert_eq!(scrape.value(name, labels), *expected, "{name} {labels:?}");
+    }
+}

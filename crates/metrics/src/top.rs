@@ -1,0 +1,267 @@
+//! The keys that occur most often, in constant memory (Space-Saving; Metwally, Agrawal, El Abbadi 2005).
+//!
+//! A table has a fixed number of entries. A key without an entry takes the place of the entry with the smallest weight, and that
+//! weight is its error: it may have occurred so often before. A key with more than its share of the total, one in
+//! [`limits::TOP_KEYS`], always has an entry.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use crate::limits;
+
+/// What a table ranks its keys by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ranking {
+    Requests,
+    Bytes,
+}
+
+/// One table of a worker.
+#[derive(Debug)]
+pub(crate) struct TopTable {
+    ranking: Ranking,
+    entries: Vec<Entry>,
+    /// Places in `entries`, by the hash of the key.
+    places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
+    /// Weights, as they were when an entry was last at the top, with the places: the true ones are no smaller.
+    smallest: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Arc<str>,
+    hash: u64,
+    requests: u64,
+    bytes: u64,
+    /// At most so much of the ranked number was counted before the key had an entry.
+    error: u64,
+}
+
+/// A key with its counts since it has had an entry. The ranked one is at most `error` too small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TopKey {
+    pub(crate) key: Arc<str>,
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    pub(crate) error: u64,
+}
+
+/// Hands on what is a hash already.
+#[derive(Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+impl TopTable {
+    pub(crate) fn new(ranking: Ranking) -> Self {
+        Self { ranking, entries: Vec::new(), places: HashMap::default(), smallest: BinaryHeap::new() }
+    }
+
+    /// Counts a request of `bytes` bytes. `hash` is that of the key, and keyed, so that clients cannot make two alike; `key` makes
+    /// the key, if it has no entry.
+    pub(crate) fn count(&mut self, hash: u64, bytes: u64, key: impl FnOnce() -> Arc<str>) {
+        let place = match self.places.get(&hash) {
+            Some(place) => *place,
+            None => self.enter(hash, key()),
+        };
+        if let Some(entry) = self.entries.get_mut(place) {
+            entry.requests += 1;
+            entry.bytes = entry.bytes.saturating_add(bytes);
+        }
+    }
+
+    /// Makes an entry for a key.
+    fn enter(&mut self, hash: u64, key: Arc<str>) -> usize {
+        let entry = Entry { key, hash, requests: 0, bytes: 0, error: 0 };
+        let place = if self.entries.len() < limits::TOP_KEYS {
+            self.entries.push(entry);
+            let place = self.entries.len() - 1;
+            self.smallest.push(Reverse((0, place)));
+            place
+        } else {
+            let (error, place) = self.smallest();
+            let evicted = std::mem::replace(&mut self.entries[place], Entry { error, ..entry });
+            self.places.remove(&evicted.hash);
+            place
+        };
+        self.places.insert(hash, place);
+        place
+    }
+
+    /// The smallest weight, and its place.
+    fn smallest(&mut self) -> (u64, usize) {
+        loop {
+            let Some(mut top) = self.smallest.peek_mut() else { return (0, 0) };
+            let Reverse((known, place)) = *top;
+            let weight = self.entries[place].weight(self.ranking);
+            if weight == known {
+                return (weight, place);
+            }
+            // Sinks to where it belongs.
+            *top = Reverse((weight, place));
+        }
+    }
+
+    /// A copy for the reader. Taken while the worker waits, so it copies no text.
+    pub(crate) fn snapshot(&self) -> TopSnapshot {
+        let is_full = self.entries.len() >= limits::TOP_KEYS;
+        let smallest = self.entries.iter().map(|entry| entry.weight(self.ranking)).min();
+        TopSnapshot { entries: self.entries.clone(), absent: smallest.filter(|_| is_full).unwrap_or(0) }
+    }
+}
+
+impl Entry {
+    fn counted(&self, ranking: Ranking) -> u64 {
+        match ranking {
+            Ranking::Requests => self.requests,
+            Ranking::Bytes => self.bytes,
+        }
+    }
+
+    fn weight(&self, ranking: Ranking) -> u64 {
+        self.error.saturating_add(self.counted(ranking))
+    }
+}
+
+/// The entries of one worker.
+#[derive(Debug)]
+pub(crate) struct TopSnapshot {
+    entries: Vec<Entry>,
+    /// At most so much was counted of a key that has no entry.
+    absent: u64,
+}
+
+/// The `most` keys of several workers with the largest counts, the largest first.
+pub(crate) fn merged(snapshots: &[TopSnapshot], ranking: Ranking, most: usize) -> Vec<TopKey> {
+    let absent: u64 = snapshots.iter().map(|snapshot| snapshot.absent).sum();
+    let mut sums: BTreeMap<&str, TopKey> = BTreeMap::new();
+    for snapshot in snapshots {
+        for entry in &snapshot.entries {
+            let empty = || TopKey { key: Arc::clone(&entry.key), requests: 0, bytes: 0, error: absent };
+            let sum = sums.entry(&entry.key).or_insert_with(empty);
+            sum.requests += entry.requests;
+            sum.bytes = sum.bytes.saturating_add(entry.bytes);
+            // This worker has an entry for it.
+            sum.error = (sum.error - snapshot.absent).saturating_add(entry.error);
+        }
+    }
+    let mut keys: Vec<TopKey> = sums.into_values().collect();
+    keys.sort_by_key(|key| {
+        Reverse(match ranking {
+            Ranking::Requests => key.requests,
+            Ranking::Bytes => key.bytes,
+        })
+    });
+    keys.truncate(most);
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasher as _, RandomState};
+
+    use super::*;
+
+    struct Stream {
+        table: TopTable,
+        hashes: RandomState,
+        truth: HashMap<String, (u64, u64)>,
+        state: u64,
+    }
+
+    impl Stream {
+        fn new(ranking: Ranking) -> Self {
+            let table = TopTable::new(ranking);
+            Self { table, hashes: RandomState::new(), truth: HashMap::new(), state: 0x9e37_79b9_7f4a_7c15 }
+        }
+
+        fn count(&mut self, key: &str, bytes: u64) {
+            let (requests, sum) = self.truth.entry(key.to_owned()).or_default();
+            (*requests, *sum) = (*requests + 1, *sum + bytes);
+            self.table.count(self.hashes.hash_one(key), bytes, || Arc::from(key));
+        }
+
+        /// Numbers that do not repeat soon (xorshift).
+        fn next(&mut self) -> u64 {
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+            self.state
+        }
+    }
+
+    #[test]
+    fn each_count_is_at_most_its_error_too_small_and_heavy_keys_have_entries() {
+        for ranking in [Ranking::Requests, Ranking::Bytes] {
+            let mut stream = Stream::new(ranking);
+            for _ in 0..200_000 {
+                // Few keys come often, thousands come rarely.
+                let number = stream.next();
+                let key = if number.is_multiple_of(3) { number % 20 } else { number % 9_973 };
+                let bytes = number % 1000 * u64::from(number.is_multiple_of(7));
+                stream.count(&format!("/{key}"), bytes);
+            }
+            let of =
+                |(requests, bytes): (u64, u64)| if ranking == Ranking::Requests { requests } else { bytes };
+            let keys = merged(&[stream.table.snapshot()], ranking, usize::MAX);
+            assert_eq!(keys.len(), limits::TOP_KEYS);
+            for key in &keys {
+                let truth = of(stream.truth[&*key.key]);
+                let counted = of((key.requests, key.bytes));
+                assert!(counted <= truth && truth <= counted + key.error, "{key:?}: {truth}");
+            }
+            let total: u64 = stream.truth.values().copied().map(of).sum();
+            let share = total / limits::TOP_KEYS as u64;
+            for (key, truth) in stream.truth.iter().filter(|(_, truth)| of(**truth) > share) {
+                assert!(keys.iter().any(|known| *known.key == **key), "{key} has {truth:?}, no entry");
+            }
+            assert!(keys.iter().all(|key| key.error <= share), "the error is bounded by the share");
+        }
+    }
+
+    #[test]
+    fn counts_of_several_workers_are_added_and_an_absent_key_adds_an_error() {
+        let (mut one, mut other) = (Stream::new(Ranking::Requests), Stream::new(Ranking::Requests));
+        for _ in 0..3 {
+            one.count("/both", 10);
+            other.count("/both", 1);
+        }
+        for number in 0..limits::TOP_KEYS {
+            // Fills the table: "/both" stays, since the others come once.
+            other.count(&format!("/{number}"), 0);
+        }
+        one.count("/one", 5);
+        let keys = merged(&[one.table.snapshot(), other.table.snapshot()], Ranking::Requests, 2);
+        assert_eq!((&*keys[0].key, keys[0].requests, keys[0].bytes, keys[0].error), ("/both", 6, 33, 0));
+        let all = merged(&[one.table.snapshot(), other.table.snapshot()], Ranking::Requests, usize::MAX);
+        let single = all.iter().find(|key| *key.key == *"/one").unwrap();
+        assert_eq!((single.requests, single.error), (1, 1), "the other worker may have had it once");
+    }
+
+    #[test]
+    fn a_table_of_ever_new_keys_keeps_its_size() {
+        let mut stream = Stream::new(Ranking::Requests);
+        for number in 0..20 * limits::TOP_KEYS {
+            stream.count(&format!("/{number}"), 1);
+        }
+        let TopTable { entries, places, smallest, .. } = &stream.table;
+        assert_eq!(
+            (entries.len(), places.len(), smallest.len()),
+            (limits::TOP_KEYS, limits::TOP_KEYS, limits::TOP_KEYS)
+        );
+    }
+}

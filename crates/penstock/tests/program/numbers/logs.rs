@@ -1,0 +1,110 @@
+//! What the access log says, in which form, and of which responses.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+
+use penstock_testkit::{Client, Server, Setup, Tool, until};
+
+/// A server whose `log.access` has these keys. `ROOT` in the sites is its directory.
+fn server_with(keys: &str, sites: &str) -> Server {
+    let setup = Setup::new().sites(sites).log(&format!("access: {{{keys}}}"));
+    setup.start()
+}
+
+/// The lines of a file of the server, once there are so many.
+fn lines(server: &Server, file: &str, number: usize) -> Vec<String> {
+    until("the lines", || {
+        let text = fs::read_to_string(server.directory().join(file)).unwrap_or_default();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        (lines.len() >= number).then_some(lines)
+    })
+}
+
+const SITE: &str = "- {hosts: [localhost], origin: {directory: root}}";
+
+#[test]
+fn a_line_has_the_fields_and_the_form_that_were_asked_for() {
+    let server =
+        server_with("path: a.log, format: fields, fields: [status, target, body_bytes, route]", SITE);
+    server.file("clip.mp4", 1_000);
+    let mut client = Client::plain(&server);
+    client.get("/clip.mp4");
+    client.get("/none%09");
+    let seen = lines(&server, "a.log", 2);
+    assert_eq!(seen[0], "200\t/clip.mp4\t1000\t-");
+    assert!(seen[1].starts_with("404\t/none%09\t"), "{}", seen[1]);
+    let server = server_with("path: a.log, format: combined", SITE);
+    server.file("clip.mp4", 1_000);
+    Client::plain(&server).get_with("/clip.mp4", "User-Agent: a\"b\r\nReferer: https://a.example/\r\n");
+    let seen = lines(&server, "a.log", 1);
+    assert!(seen[0].starts_with("127.0.0.1 - - ["), "{}", seen[0]);
+    assert!(
+        seen[0].ends_with(" +0000] \"GET /clip.mp4 HTTP/1.1\" 200 1000 \"https://a.example/\" \"a\\x22b\""),
+        "{}",
+        seen[0]
+    );
+}
+
+#[test]
+fn a_sample_is_every_so_many_or_the_errors_and_sites_can_be_chosen() {
+    let server = server_with("path: a.log, sample: 1/3, fields: [target]", SITE);
+    server.file("clip.mp4", 1_000);
+    let mut client = Client::plain(&server);
+    for number in 1..=7 {
+        client.get(&format!("/clip.mp4?{number}"));
+    }
+    let seen = lines(&server, "a.log", 2);
+    assert_eq!(seen, ["{\"target\":\"/clip.mp4?3\"}", "{\"target\":\"/clip.mp4?6\"}"]);
+    let sites = "- {hosts: [localhost], origin: {directory: root}}\n- {hosts: [quiet.test], origin: {directory: root}}";
+    let server =
+        server_with("path: a.log, sample: errors, sites: [localhost], fields: [host, target]", sites);
+    server.file("clip.mp4", 1_000);
+    let mut client = Client::plain(&server);
+    for (host, path) in [
+        ("localhost", "/clip.mp4"),
+        ("quiet.test", "/none"),
+        ("elsewhere.test", "/none"),
+        ("localhost", "/none"),
+    ] {
+        client.request(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    }
+    assert_eq!(lines(&server, "a.log", 1), ["{\"host\":\"localhost\",\"target\":\"/none\"}"]);
+}
+
+#[test]
+fn lines_go_to_a_socket_of_syslog() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let receiver = UnixDatagram::bind(&path).unwrap();
+    let server = server_with(&format!("path: {}, fields: [status, target]", path.display()), SITE);
+    server.file("clip.mp4", 1_000);
+    Client::plain(&server).get("/clip.mp4");
+    let mut buffer = [0; 512];
+    let length = receiver.recv(&mut buffer).unwrap();
+    let datagram = std::str::from_utf8(&buffer[..length]).unwrap();
+    let expected = format!(
+        "<190>penstock[{}]: {{\"status\":200,\"target\":\"/clip.mp4\"}}",
+        server.pid().as_raw_nonzero()
+    );
+    assert_eq!(datagram, expected);
+}
+
+#[test]
+fn a_line_says_why_a_request_was_refused_what_the_player_said_and_how_the_network_was() {
+    let sites = "- hosts: [localhost]\n  origin: {directory: root}\n  access: {deny: [127.0.0.0/8]}\n\
+                 - {hosts: [open.test], origin: {directory: root}}";
+    let server = Setup::new().sites(sites).start();
+    server.file("large.mp4", 500_000);
+    let mut client = Client::plain(&server);
+    assert_eq!(client.request("GET /refused HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 403);
+    assert_eq!(server.logged("/refused")["refusal"], "address_denied");
+    client.request(
+        "GET /large.mp4 HTTP/1.1\r\nHost: open.test\r\nCMCD-Session: sid=\"session-7\",cid=\"film\"\r\n\r\n",
+    );
+    let line = server.logged("/large.mp4");
+    assert_eq!((&line["cmcd_session"], &line["cmcd_content"]), (&"session-7".into(), &"film".into()));
+    assert!(line["rtt_ms"].is_number() && line["refusal"].is_null(), "{line}");
+    let curl = Tool::curl(&server).args(["--http2", "-k", "-H", "Host: open.test", "-o", "/dev/null"]);
+    curl.arg(server.url("/large.mp4?h2")).run().ok();
+    assert!(server.logged("/large.mp4?h2")["rtt_ms"].is_number());
+}
