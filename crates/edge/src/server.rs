@@ -1,4 +1,5 @@
 //! All workers together: start, reload, drain, stop.
+mod bound;
 mod hand_over;
 mod orders;
 mod sockets;
@@ -15,11 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_acme::Acme;
 use penstock_config::{Config, Listener};
-use penstock_content::{ListenerRules, PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
-use penstock_egress::fast_low_water;
+use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
 use penstock_fleet::{PurgeReport, PurgeSink};
 use penstock_sys::lock::Unpoisoned;
-use penstock_sys::socket::{paces, set_unsent_low_water};
 use penstock_tls::tickets::TicketKeyring;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -27,17 +26,17 @@ use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::background::{Purger, Reach};
-use crate::carrier::alternative;
 use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
-use crate::metrics::{Metrics, Protocol, ReloadOutcome};
+use crate::metrics::{Metrics, ReloadOutcome};
+use crate::server::bound::{Bound, keep_or_open, open_everywhere};
 use crate::server::orders::{open_storage, order_certificates};
-use crate::server::sockets::{GivenSockets, OpenedSockets};
+use crate::server::sockets::GivenSockets;
 use crate::server::thread::{Change, Command, Opened, spawn};
 use crate::settings::{AppliedEverywhere, Before, PendingChange, Settings, StartError};
 use crate::tls::{Follower, KtlsSupport, TlsState};
-use crate::worker::{AllWorkers, CollectedParts, Collector, Listening, Purpose};
+use crate::worker::{AllWorkers, CollectedParts, Collector, Purpose};
 
 /// For how long a reload waits for workers that are busy.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
@@ -71,17 +70,6 @@ struct Control {
     membership: Option<Membership>,
     /// Orders certificates; `None` if the configuration does not ask for it.
     orders: Option<Acme>,
-}
-
-/// A listener that is open in every worker.
-#[derive(Debug)]
-struct Bound {
-    configured: Listener,
-    purpose: Purpose,
-    /// Differs from the configured address where that left the port to the system.
-    address: SocketAddr,
-    /// Those of all workers, for a successor. Empty once the workers close theirs: a socket is closed with its last owner.
-    sockets: Vec<ListenSocket>,
 }
 
 impl Control {
@@ -262,19 +250,9 @@ impl Server {
         let settings = prepare(config, before, ring, tls_state, log, ktls, &self.collector)?;
         let follower = follow_certificates(&settings, &self.metrics)?;
         let mut openings: Vec<Vec<Opened>> = control.workers.iter().map(|_| Vec::new()).collect();
-        // Places in the list of listeners.
-        let mut kept: Vec<usize> = Vec::new();
-        let mut added: Vec<Bound> = Vec::new();
-        for configured in listeners_of(config) {
-            // Several may be configured alike, when the system chooses their ports.
-            let same = |(place, bound): &(usize, &Bound)| {
-                (&bound.configured, bound.purpose) == configured && !kept.contains(place)
-            };
-            match control.listeners.iter().enumerate().find(same) {
-                Some((place, _)) => kept.push(place),
-                None => added.push(self.open_for_reload(configured, control, &mut openings)?),
-            }
-        }
+        let open =
+            |configured: (&Listener, Purpose)| self.open_for_reload(configured, control, &mut openings);
+        let (kept, added) = keep_or_open(&control.listeners, listeners_of(config), open)?;
         let peers = settings.cluster.as_ref().map(|cluster| &cluster.peers);
         let keeps_nodes =
             control.membership.as_ref().zip(peers).is_some_and(|(now, peers)| now.is_for(peers));
@@ -498,62 +476,6 @@ fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLo
 fn listeners_of(config: &Config) -> impl Iterator<Item = (&Listener, Purpose)> {
     let clients = config.listeners.iter().map(|listener| (listener, Purpose::Clients));
     clients.chain(config.cluster.iter().map(|cluster| (&cluster.listener, Purpose::Peers)))
-}
-
-/// Opens a listener in every worker. A new one must have its port to itself.
-fn open_everywhere(
-    (configured, purpose): (&Listener, Purpose),
-    given: &GivenSockets,
-    is_new: bool,
-    metrics: &Metrics,
-    openings: &mut [Vec<Opened>],
-) -> Result<Bound, StartError> {
-    let OpenedSockets { address, mut of_workers } = given.open_tcp(configured, openings.len(), is_new)?;
-    let mut sockets: Vec<ListenSocket> = of_workers.iter().flatten().cloned().collect();
-    let paced_low_water = paced_low_water(&sockets, configured.socket.unsent_low_water.unwrap_or(0));
-    if configured.protocols.h3 {
-        let udp = given.open_udp(address, configured.socket.binding, openings.len(), is_new)?;
-        sockets.extend(udp.iter().flatten().cloned());
-        of_workers.iter_mut().zip(udp).for_each(|(of_worker, udp)| of_worker.extend(udp));
-    }
-    let protocol = if configured.tls { Protocol::Https } else { Protocol::Http };
-    let id = metrics.listener(&address.to_string(), protocol);
-    let Listener { tls, protocols: versions, proxy_protocol, .. } = *configured;
-    let backlog = configured.socket.backlog;
-    for (opened, sockets) in openings.iter_mut().zip(of_workers) {
-        for socket in sockets {
-            // Each worker counts references of its own.
-            let rules = ListenerRules::of(configured).map(Arc::new);
-            let alt_svc = versions.h3.then(|| alternative(address.port()));
-            let listening = Listening {
-                id,
-                tls,
-                versions,
-                proxy_protocol,
-                purpose,
-                rules,
-                alt_svc,
-                paced_low_water,
-                backlog,
-            };
-            opened.push(Opened { address, socket, listening });
-        }
-    }
-    Ok(Bound { configured: configured.clone(), purpose, address, sockets })
-}
-
-/// Has the connections of listeners whose congestion control paces begin as fast ones. Returns what slow ones get, which is
-/// the `low_water` of the listener; `None` if nothing paces or the low water is as small already.
-fn paced_low_water(sockets: &[ListenSocket], low_water: u32) -> Option<u32> {
-    let fast = fast_low_water(low_water)?;
-    if !paces(sockets.first()?).unwrap_or(false) {
-        return None;
-    }
-    for socket in sockets {
-        // Connections inherit it. Where that fails, they begin with the low water of slow ones.
-        let _inherited = set_unsent_low_water(socket, fast);
-    }
-    Some(low_water)
 }
 
 /// Follows the files of certificates for new connections; `None` without a TLS listener.

@@ -32,6 +32,7 @@ fn bare(cell: &str) -> Option<String> {
 fn with_key_of_rule(section: &str, line: &str) -> Option<String> {
     Some(match section {
         "sites.routes" => with_key("sites", &format!("routes: [{{headers: {{}}, {line}}}]")),
+        "sites.limits" => with_key("sites", &format!("limits: {{{line}}}")),
         "sites.routes.when" => with_key("sites", &format!("routes: [{{when: {{{line}}}}}]")),
         "sites.redirect" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{redirect: {{to: \"https://a/\", {line}}}}}]\n"
@@ -53,11 +54,9 @@ fn with_key(section: &str, line: &str) -> String {
         return text;
     }
     match section {
-        "listeners" => {
-            format!(
-                "listeners: [{{address: 127.0.0.1:80, {line}}}]\nsites: [{{origin: {{directory: video}}}}]\n"
-            )
-        }
+        "listeners" => format!(
+            "listeners: [{{address: 127.0.0.1:80, {line}}}]\nsites: [{{origin: {{directory: video}}}}]\n"
+        ),
         "sites" => {
             format!(
                 "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{directory: video}}, {line}}}]\n"
@@ -91,7 +90,6 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.access.jwt" => with_key("sites", &format!("access: {{jwt: {{keys: jwks.json, {line}}}}}")),
         "log.access" => around(&format!("log: {{access: {{path: stdout, {line}}}}}")),
         "sites.pace" => with_key("sites", &format!("pace: {{rate: 1MiB, {line}}}")),
-        "sites.limits" => with_key("sites", &format!("limits: {{{line}}}")),
         "sites.signed_urls" => {
             with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))
         }

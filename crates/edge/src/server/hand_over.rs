@@ -48,6 +48,8 @@ impl Server {
     pub fn complete_hand_over(&self) {
         self.retire();
         let mut control = self.control();
+        // The successor orders.
+        control.orders = None;
         control.release_sockets();
         control.tell(|| Command::LeaveListeners);
     }
