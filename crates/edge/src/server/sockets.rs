@@ -181,7 +181,13 @@ impl GivenSockets {
             udp::probe_free(address).map_err(StartError::Listen)?;
         }
         let open = |address| udp::bind(address, binding, limits::UDP_BUFFER_BYTES).map(ListenSocket::from);
-        let opened = self.open((address, Transport::Udp), workers, |_| Ok(()), open)?;
+        let mut opened = self.open((address, Transport::Udp), workers, |_| Ok(()), open)?;
+        // The kernel counts the sockets in the order in which they were bound: the workers beyond those of a predecessor get sockets
+        // of their own behind its.
+        let given = self.at(address, Transport::Udp).len();
+        for sockets in opened.of_workers.iter_mut().skip(given).filter(|_| given > 0) {
+            *sockets = vec![open(opened.address).map_err(StartError::Listen)?];
+        }
         if let Some(socket) = opened.of_workers.first().and_then(|sockets| sockets.first()) {
             let count = u16::try_from(workers).unwrap_or(u16::MAX);
             udp::steer_by_connection_id(socket, count).map_err(StartError::Thread)?;

@@ -160,7 +160,8 @@ fn each_alert_of_the_documentation_is_in_the_file_with_the_same_expression() {
     let pairs = |text: &str| -> BTreeMap<String, String> {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let pair = |window: &[&str]| {
-            let name = window[0].strip_prefix("- alert: ")?;
+            // A comment may follow.
+            let name = window[0].strip_prefix("- alert: ")?.split(" #").next()?.trim();
             let expression = window[1].strip_prefix("expr: ")?.trim_matches('\'').replace("''", "'");
             Some((name.to_owned(), expression))
         };

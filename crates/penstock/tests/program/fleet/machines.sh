@@ -93,7 +93,8 @@ start_redis() {
 
 start_penstock() {
   local unit=/etc/systemd/system/penstock.service command
-  command=$(sed -n 's/^ExecStart=//p' "$unit")
+  # The last one holds.
+  command=$(sed -n 's/^ExecStart=//p' "$unit" "$unit.d/environment.conf" | tail -n 1)
   set -a
   . "$(sed -n 's/^EnvironmentFile=//p' "$unit.d/environment.conf")"
   set +a
