@@ -1,5 +1,6 @@
 //! Notifications to systemd, if it started this program (`Type=notify-reload`).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -12,7 +13,12 @@ pub(crate) fn ready() {
 /// Another process is the main one of the service from now on.
 pub(crate) fn succeeded_by(id: u32) {
     notify(&[NotifyState::MainPid(id), NotifyState::Ready]);
+    // systemd would log each further message of a process that is not the main one.
+    IS_SUCCEEDED.store(true, Ordering::Relaxed);
 }
+
+/// Whether another process is the main one.
+static IS_SUCCEEDED: AtomicBool = AtomicBool::new(false);
 
 /// A reload begins. The time tells systemd this notification from an older one.
 pub(crate) fn reloading() {
@@ -47,6 +53,9 @@ fn watchdog_period(microseconds: Option<&str>) -> Option<Duration> {
 }
 
 fn notify(state: &[NotifyState<'_>]) {
+    if IS_SUCCEEDED.load(Ordering::Relaxed) {
+        return;
+    }
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!("cannot notify systemd: {error}");
     }

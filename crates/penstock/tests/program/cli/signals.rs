@@ -202,6 +202,30 @@ fn systemd_is_told_of_start_reload_and_stop() {
 }
 
 #[test]
+fn systemd_is_told_which_process_has_taken_over_and_nothing_more_by_the_one_before() {
+    let files = Files::new();
+    let socket = files.at("notify");
+    let notified = UnixDatagram::bind(&socket).unwrap();
+    notified.set_read_timeout(Some(DEADLINE)).unwrap();
+    let next = || {
+        let mut message = [0; 512];
+        let length = notified.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let file = files.write("edge.yaml", &plain(free_port(), ""));
+    let server = Running::start(program().args(["serve", "-c", &file]).env("NOTIFY_SOCKET", &socket));
+    assert_eq!(next(), "READY=1\n");
+    server.signal(Signal::USR2);
+    let told = next();
+    let id = told.strip_prefix("MAINPID=").and_then(|rest| rest.strip_suffix("\nREADY=1\n"));
+    let successor = Pid::from_raw(id.expect(&told).parse().unwrap()).unwrap();
+    // It has no connection.
+    assert_eq!(server.exit_code(), Some(0));
+    kill_process(successor, Signal::TERM).unwrap();
+    assert!(next().starts_with("STOPPING=1\n"), "by the successor, and not by the one before");
+}
+
+#[test]
 fn a_watchdog_of_systemd_gets_reports_again_and_again_also_from_a_process_that_it_has_not_started() {
     let files = Files::new();
     let socket = files.at("notify");
