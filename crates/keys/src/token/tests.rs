@@ -194,7 +194,7 @@ fn without_a_token_handshakes_fail_at_once_until_it_comes() {
 #[test]
 fn a_token_that_comes_back_is_asked_at_once_though_it_had_failed_too_often() {
     let limits = TokenLimits { circuit_failures: 1, circuit_open: Duration::from_secs(3600), ..LIMITS };
-    let (key, calls) = token(limits, vec![Err(lost()); 500]);
+    let (key, calls) = token(limits, vec![Err(lost()); 2000]);
     run(async {
         assert_eq!(key.sign_digest(KIND, vec![0]).await, Err(RemoteKeyError::Unavailable));
         assert!(key.token.status().circuit_open);
