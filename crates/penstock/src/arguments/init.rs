@@ -51,7 +51,8 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "DIR SIZE")]
     pub(crate) disk: Option<String>,
 
-    /// The certificate: "self-signed", or the PEM files of a chain and its key.
+    /// The certificate: an e-mail address, to order one by ACME and to agree to the terms of its authority; "self-signed"; or the
+    /// PEM files of a chain and its key.
     #[arg(long, value_name = "CHAIN KEY")]
     pub(crate) certificate: Option<String>,
 

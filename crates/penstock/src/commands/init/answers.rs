@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf, absolute};
 
-use penstock_config::{Config, Environment, has_key, limits};
+use penstock_config::{Config, Environment, limits};
 use rustix::fs::statvfs;
 
 use crate::advice::Circumstances;
@@ -173,13 +173,8 @@ fn certificate(
         true => format!("{} {}", chain.display(), key.display()),
         false => SELF_SIGNED.to_owned(),
     };
-    let text = match has_acme() {
-        true => {
-            "4. Certificate: an e-mail address, to get one by ACME and agree to the terms of its authority; self-signed; \
-             or the PEM files of a chain and its key"
-        }
-        false => "4. Certificate: self-signed, or the PEM files of a chain and its key",
-    };
+    let text = "4. Certificate: an e-mail address, to get one by ACME and agree to the terms of its authority; self-signed; or \
+                the PEM files of a chain and its key";
     let question = Question { text, option: "--certificate", proposal: Some(proposal) };
     questions.ask(&question, arguments.certificate.as_deref(), certificate_source)
 }
@@ -187,20 +182,13 @@ fn certificate(
 /// The answer for a certificate that is to be made.
 const SELF_SIGNED: &str = "self-signed";
 
-/// Whether this program gets certificates by ACME.
-fn has_acme() -> bool {
-    has_key("tls.acme")
-}
-
 fn certificate_source(text: &str) -> Result<CertificateSource, String> {
     if text == SELF_SIGNED {
         return Ok(CertificateSource::SelfSigned);
     }
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[..] {
-        [email] if has_acme() && email.contains('@') => {
-            Ok(CertificateSource::Acme { email: email.to_owned() })
-        }
+        [email] if email.contains('@') => Ok(CertificateSource::Acme { email: email.to_owned() }),
         [chain, key] => {
             let path = |name: &str| absolute(name).map_err(|error| format!("{name}: {error}"));
             let (chain, key) = (path(chain)?, path(key)?);
@@ -209,7 +197,7 @@ fn certificate_source(text: &str) -> Result<CertificateSource, String> {
             accepted(&tls, "", "directory: /")?;
             Ok(CertificateSource::Files { chain, key })
         }
-        _ => Err(format!("write {SELF_SIGNED}, or two files with a space between them")),
+        _ => Err(format!("write an e-mail address, {SELF_SIGNED}, or two files with a space between them")),
     }
 }
 

@@ -34,6 +34,21 @@ fn page(file: &str, port: u16, certificate: &Path) -> String {
 }
 
 #[test]
+fn an_e_mail_address_orders_the_certificate() {
+    let files = Files::new();
+    let (file, directory) =
+        (files.at("penstock.yaml").display().to_string(), files.at("video").display().to_string());
+    let arguments =
+        ["init", "--yes", "--domain", "video.example.com", "--directory", &directory, "-o", &file];
+    let output = run(&[&arguments[..], &["--certificate", "ops@example.com"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    passes(&file);
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.contains("acme: {email: \"ops@example.com\", agree_to_terms: true}"), "{written}");
+    assert!(!files.at("video.example.com.key").exists());
+}
+
+#[test]
 fn with_yes_it_asks_nothing_and_what_it_writes_is_served() {
     let files = Files::new();
     let (file, port) = (files.at("penstock.yaml").display().to_string(), free_port());
