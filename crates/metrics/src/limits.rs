@@ -20,7 +20,8 @@ pub(crate) const RATES: usize = 16;
 /// Entries of a table of the most frequent keys of one worker. The error of a count is at most this part of the total.
 pub(crate) const TOP_KEYS: usize = 512;
 
-/// Bytes of such a key, which clients may have made. With 120 bytes for each entry, the six tables of a worker take 1.2 MiB at most.
+/// Bytes of what a client has made of such a key; the name of the site stands in front. With 120 bytes for each entry, the six tables
+/// of a worker take some 1.2 MiB at most.
 pub(crate) const TOP_KEY_BYTES: usize = 256;
 
 /// Entries shown of each table.

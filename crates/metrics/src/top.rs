@@ -156,7 +156,7 @@ pub(crate) fn merged(snapshots: &[TopSnapshot], ranking: Ranking, most: usize) -
             sum.requests += entry.requests;
             sum.bytes = sum.bytes.saturating_add(entry.bytes);
             // This worker has an entry for it.
-            sum.error = (sum.error - snapshot.absent).saturating_add(entry.error);
+            sum.error = sum.error.saturating_sub(snapshot.absent).saturating_add(entry.error);
         }
     }
     let mut keys: Vec<TopKey> = sums.into_values().collect();

@@ -61,6 +61,7 @@ impl TopTables {
         let Self { hashes, tables: [titles, by_requests, starved_titles, not_found, networks, user_agents] } =
             self;
         let Asked { site, title, starved, refused_path, network, user_agent, bytes } = *asked;
+        let title = cut(title);
         let hash = hashes.of(&[site, title]);
         // Made once, for the tables that have no entry.
         let made = OnceCell::new();
@@ -70,7 +71,7 @@ impl TopTables {
         if starved {
             starved_titles.count(hash, bytes, named);
         }
-        if let Some(path) = refused_path {
+        if let Some(path) = refused_path.map(cut) {
             not_found.count(hashes.of(&[site, path]), bytes, || key(&[site, path]));
         }
         if let Some((number, name)) = network {
@@ -81,7 +82,7 @@ impl TopTables {
                 key(&[&text])
             });
         }
-        if let Some(name) = user_agent {
+        if let Some(name) = user_agent.map(cut) {
             user_agents.count(hashes.of(&[name]), bytes, || key(&[name]));
         }
     }
@@ -92,11 +93,15 @@ fn gap(title: &str) -> &'static str {
     if title.starts_with('/') { "" } else { " " }
 }
 
-/// The key of these parts, cut to its bound.
+/// The key of these parts.
 fn key(parts: &[&str]) -> Arc<str> {
-    let text = parts.concat();
+    Arc::from(parts.concat())
+}
+
+/// A text of a client, cut to its bound before it is hashed: keys that are shown alike are one.
+fn cut(text: &str) -> &str {
     let end = (0..=limits::TOP_KEY_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    Arc::from(&text[..end.unwrap_or(0)])
+    &text[..end.unwrap_or(0)]
 }
 
 impl Shard {
@@ -112,5 +117,37 @@ impl TopCounters {
     pub(crate) fn snapshots(&self) -> [TopSnapshot; TOPS.len()] {
         let tables = lock(&self.0);
         std::array::from_fn(|place| tables.tables[place].snapshot())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::merged;
+
+    #[test]
+    fn long_paths_that_begin_alike_are_one_key_and_their_error_is_small() {
+        let mut tables = TopTables::default();
+        let begin = "/x".repeat(limits::TOP_KEY_BYTES);
+        // Others fill the table between them, so that each new key takes the place of another one.
+        for number in 0..4 * limits::TOP_KEYS {
+            for path in [format!("{begin}{number}"), format!("/{number}")] {
+                tables.count(&Asked {
+                    site: "a",
+                    title: &path,
+                    starved: false,
+                    refused_path: Some(&path),
+                    network: None,
+                    user_agent: Some(&path),
+                    bytes: 1,
+                });
+            }
+        }
+        let requests = 4 * limits::TOP_KEYS as u64;
+        let by_text = TOPS.iter().enumerate().filter(|(place, _)| [0, 1, 3, 5].contains(place));
+        for (place, (name, ranking)) in by_text {
+            let keys = merged(&[tables.tables[place].snapshot()], *ranking, 1);
+            assert_eq!((keys[0].requests, keys[0].error), (requests, 0), "{name}");
+        }
     }
 }
