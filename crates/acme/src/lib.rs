@@ -28,6 +28,6 @@ mod status;
 mod storage;
 
 pub use orders::Acme;
-pub use self_signed::placeholder;
+pub use self_signed::{placeholder, self_signed};
 pub use status::{AcmeStatus, NameState, NameStatus, Outcome};
 pub use storage::{Storage, StorageError};

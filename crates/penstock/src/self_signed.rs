@@ -1,18 +1,11 @@
 //! Self-signed certificates: for one run, and for a first configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use penstock_acme::self_signed;
 use penstock_tls::certificate::{Certificate, CertificateError};
-use rcgen::{
-    CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    SanType,
-};
-
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// Longer than any test run, shorter than any client's limit.
-const VALID_DAYS: u32 = 90;
+use rcgen::{CertificateParams, SanType};
 
 /// Why there is no certificate.
 #[derive(Debug)]
@@ -41,7 +34,7 @@ pub(crate) fn certificate(addresses: &[SocketAddr], now: SystemTime) -> Result<C
 /// An ECDSA P-256 certificate for `domain`, and its key, both in PEM.
 pub(crate) fn files(domain: &str, now: SystemTime) -> Result<(String, String), SelfSignedError> {
     let params = CertificateParams::new(vec![domain.to_owned()]).map_err(SelfSignedError::Make)?;
-    signed(params, "Penstock, self-signed", now).map_err(SelfSignedError::Make)
+    self_signed(params, "Penstock, self-signed", now).map_err(SelfSignedError::Make)
 }
 
 fn make(listen: &[SocketAddr], now: SystemTime) -> Result<(String, String), rcgen::Error> {
@@ -50,28 +43,16 @@ fn make(listen: &[SocketAddr], now: SystemTime) -> Result<(String, String), rcge
     let others = listen.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     addresses.extend(others);
     params.subject_alt_names.extend(addresses.into_iter().map(SanType::IpAddress));
-    signed(params, "Penstock, self-signed for one run", now)
-}
-
-fn signed(
-    mut params: CertificateParams,
-    name: &str,
-    now: SystemTime,
-) -> Result<(String, String), rcgen::Error> {
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // A day back, for clients whose clock is behind.
-    params.not_before = (now - DAY).into();
-    params.not_after = (now + DAY * VALID_DAYS).into();
-    let certificate = params.self_signed(&key)?;
-    Ok((certificate.pem(), key.serialize_pem()))
+    self_signed(params, "Penstock, self-signed for one run", now)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
 
     #[test]
     fn it_names_the_machine_and_ends_after_ninety_days() {
