@@ -90,7 +90,12 @@ impl Successor {
             let inheritance = server.begin_hand_over();
             let given = self.give(&inheritance, admin.as_ref());
             given.map_err(|error| format!("cannot hand over: {error}"))?;
-            self.wait_for("ready", deadline)
+            self.wait_for("ready", deadline)?;
+            // It may have said so and ended at once.
+            match self.child.try_wait() {
+                Ok(Some(_)) => Err("the new process has ended as soon as it was ready".to_owned()),
+                Ok(None) | Err(_) => Ok(()),
+            }
         });
         let id = self.child.id();
         match begun {
