@@ -3,13 +3,15 @@
 mod pebble;
 
 use std::fs;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use pebble::Pebble;
 use penstock_testkit::{
-    Client, Process, ReservedAddress, Server, Setup, Tool, disk_directory, program, until,
+    Certificates, Client, Process, ReservedAddress, Server, Setup, Tool, disk_directory, program, until,
 };
 use rustix::process::Signal;
 
@@ -368,4 +370,47 @@ fn an_account_that_the_authority_has_lost_is_made_again() {
     fs::remove_file(stored).unwrap();
     server.start_again(Signal::TERM);
     wait_for_certificate(&server, "a.example", &pem);
+}
+
+const LIAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/acme/liar.py");
+
+#[test]
+fn an_authority_that_hangs_or_lies_costs_a_bounded_attempt_and_the_site_is_served() {
+    let directory = disk_directory();
+    Certificates::make(directory.path());
+    let at = |name: &str| directory.path().join(name);
+    let meet = &|how: &str, words: &str| {
+        let address = ReservedAddress::reserve();
+        let mut command = Command::new("python3");
+        command
+            .arg(LIAR)
+            .arg(address.address().port().to_string())
+            .arg(at("ec.crt"))
+            .arg(at("ec.key"))
+            .arg(how);
+        let _authority = Process::spawn(&mut command).unwrap();
+        until("the authority", || TcpStream::connect(address.address()).ok());
+        let (ca, ports) = (at("authority.crt"), Ports::reserve());
+        let section = format!(
+            "acme: {{agree_to_terms: true, directory: \"https://{address}/dir\", ca_file: {}, storage: acme}}",
+            ca.display()
+        );
+        let server = ports.setup(&section).start();
+        server.expect_warning("acme: no certificate for a.example");
+        let said = until("a failure", || {
+            assert!(issuer(&shown(&server, "a.example")).contains("self-signed"));
+            status(&server)["names"][0]["error"].as_str().map(str::to_owned)
+        });
+        assert!(said.contains(words) && said.len() <= 500, "{how}: {said}");
+    };
+    thread::scope(|scope| {
+        for (how, words) in [
+            ("silent", "has not answered within 30 s"),
+            ("endless", "has not answered within 30 s"),
+            ("large", "has more than 262144 bytes"),
+            ("garbage", ""),
+        ] {
+            scope.spawn(move || meet(how, words));
+        }
+    });
 }

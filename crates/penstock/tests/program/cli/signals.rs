@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -176,17 +177,23 @@ fn a_second_signal_stops_at_once() {
     assert!(rest.len() < 64 << 20, "the response was finished after all");
 }
 
+/// The socket of a service manager, and what it is told next.
+fn notified(files: &Files) -> (PathBuf, impl Fn() -> String + use<>) {
+    let path = files.at("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let next = move || {
+        let mut message = [0; 512];
+        let length = socket.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    (path, next)
+}
+
 #[test]
 fn systemd_is_told_of_start_reload_and_stop() {
     let files = Files::new();
-    let socket = files.at("notify");
-    let notified = UnixDatagram::bind(&socket).unwrap();
-    notified.set_read_timeout(Some(DEADLINE)).unwrap();
-    let next = || {
-        let mut message = [0; 512];
-        let length = notified.recv(&mut message).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
+    let (socket, next) = notified(&files);
     let file = files.write("edge.yaml", &plain(free_port(), ""));
     let server = Running::start(program().args(["serve", "-c", &file]).env("NOTIFY_SOCKET", &socket));
     assert_eq!(next(), "READY=1\n");
@@ -204,14 +211,7 @@ fn systemd_is_told_of_start_reload_and_stop() {
 #[test]
 fn systemd_is_told_which_process_has_taken_over_and_nothing_more_by_the_one_before() {
     let files = Files::new();
-    let socket = files.at("notify");
-    let notified = UnixDatagram::bind(&socket).unwrap();
-    notified.set_read_timeout(Some(DEADLINE)).unwrap();
-    let next = || {
-        let mut message = [0; 512];
-        let length = notified.recv(&mut message).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
+    let (socket, next) = notified(&files);
     let file = files.write("edge.yaml", &plain(free_port(), ""));
     let server = Running::start(program().args(["serve", "-c", &file]).env("NOTIFY_SOCKET", &socket));
     assert_eq!(next(), "READY=1\n");
@@ -228,14 +228,7 @@ fn systemd_is_told_which_process_has_taken_over_and_nothing_more_by_the_one_befo
 #[test]
 fn a_watchdog_of_systemd_gets_reports_again_and_again_also_from_a_process_that_it_has_not_started() {
     let files = Files::new();
-    let socket = files.at("notify");
-    let notified = UnixDatagram::bind(&socket).unwrap();
-    notified.set_read_timeout(Some(DEADLINE)).unwrap();
-    let next = || {
-        let mut message = [0; 512];
-        let length = notified.recv(&mut message).unwrap();
-        String::from_utf8(message[..length].to_vec()).unwrap()
-    };
+    let (socket, next) = notified(&files);
     let file = files.write("edge.yaml", &plain(free_port(), ""));
     let mut command = program();
     command.args(["serve", "-c", &file]);
