@@ -5,6 +5,7 @@
 //! datagrams.
 
 mod endpoint;
+mod generations;
 mod handshake;
 mod inbox;
 mod link;
@@ -22,8 +23,10 @@ use penstock_http3::IdKey;
 use crate::worker::{Listening, Worker};
 
 pub(crate) use endpoint::Endpoint;
+pub use generations::QuicPassage;
+pub(crate) use generations::{Passage, Passages, pair};
 
-/// The endpoint of a listener on one worker. All workers share `key`.
+/// The endpoint of a listener on one worker. All workers share `key`, and the passages to a process before.
 ///
 /// # Errors
 /// The runtime cannot watch the socket.
@@ -32,6 +35,7 @@ pub(crate) fn endpoint(
     socket: &UdpSocket,
     listening: Listening,
     key: IdKey,
+    predecessor: Passages,
 ) -> io::Result<Rc<Endpoint>> {
-    Endpoint::new(worker, socket, listening, key, |admitted| Box::pin(session::serve(admitted)))
+    Endpoint::new(worker, socket, listening, key, predecessor, |admitted| Box::pin(session::serve(admitted)))
 }

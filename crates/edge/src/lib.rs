@@ -31,6 +31,7 @@ mod tls;
 mod worker;
 
 pub use fleet::{examine_store, locate, look_at_fleet};
+pub use http3::QuicPassage;
 pub use penstock_content::{
     BusySlots, GivenTier, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged,
     StoredObject, check_space, contents, signed_urls,

@@ -272,11 +272,6 @@ impl Worker {
         self.phase.get() != Phase::Serving
     }
 
-    /// Whether a successor has the listeners and their sockets.
-    pub(crate) fn is_succeeded(&self) -> bool {
-        self.phase.get() == Phase::Succeeded
-    }
-
     /// Whether health checks fail.
     pub(crate) fn is_unhealthy(&self) -> bool {
         matches!(self.phase.get(), Phase::LameDuck | Phase::Draining)

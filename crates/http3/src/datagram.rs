@@ -45,6 +45,15 @@ pub struct Initial {
 }
 
 impl Datagram {
+    /// The id of the connection that it may belong to.
+    pub fn destination(&self) -> Option<&ConnectionId> {
+        match self {
+            Self::Known(id) | Self::Handshake(id) => Some(id),
+            Self::Initial(initial) => Some(&initial.destination),
+            Self::OtherVersion { .. } | Self::Ignored => None,
+        }
+    }
+
     /// Reads what every version of QUIC shares, and the token of an Initial. `bytes` stay as they are.
     pub fn parse(bytes: &mut [u8]) -> Self {
         let Some(&first) = bytes.first() else { return Self::Ignored };

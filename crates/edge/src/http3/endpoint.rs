@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use penstock_config::limits;
 use penstock_content::{ListenerRules, NetworkEntry};
 use penstock_http3::{
-    ConnectionId, Datagram, Http3Limits, IdKey, Initial, NetworkPath, QuicConfig, RetryOrigin,
-    ServerConnection, version_negotiation,
+    CONNECTION_ID_BYTES, ConnectionId, Datagram, Http3Limits, IdKey, Initial, NetworkPath, QuicConfig,
+    RetryOrigin, ServerConnection, version_negotiation,
 };
 use penstock_sys::CountGuard;
 use penstock_sys::udp::{Arrival, Inlet};
@@ -21,6 +21,7 @@ use penstock_tls::Acceptor;
 use tokio::io::Interest;
 use tokio::sync::Notify;
 
+use super::generations::{Passage, Passages, Source};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use crate::metrics::Refusal;
@@ -44,6 +45,10 @@ pub(crate) struct Endpoint {
     config: RefCell<Option<(Arc<Acceptor>, QuicConfig)>>,
     connections: RefCell<HashMap<ConnectionId, Rc<Inbox>>>,
     answers: RefCell<Answers>,
+    /// To the process before, as long as it has connections.
+    predecessor: RefCell<Passages>,
+    /// To the process that succeeds this one.
+    successor: RefCell<Option<Passage>>,
     is_closing: Cell<bool>,
     /// Notified when the endpoint begins to close, and when a connection has ended meanwhile.
     left: Notify,
@@ -85,6 +90,7 @@ impl Endpoint {
         socket: &UdpSocket,
         listening: Listening,
         key: IdKey,
+        predecessor: Passages,
         serve: fn(Box<Admitted>) -> Serving,
     ) -> io::Result<Rc<Self>> {
         let local = socket.local_addr()?;
@@ -100,16 +106,19 @@ impl Endpoint {
             config: RefCell::default(),
             connections: RefCell::default(),
             answers: RefCell::new(Answers { since: Instant::now(), count: 0 }),
+            predecessor: RefCell::new(predecessor),
+            successor: RefCell::default(),
             is_closing: Cell::new(false),
             left: Notify::new(),
             start: Instant::now(),
         }))
     }
 
-    /// Receives until the endpoint is closed and its last connection has ended.
+    /// Receives until the endpoint is closed and its last connection has ended, or a successor receives.
     pub(crate) async fn receive(self: Rc<Self>) {
+        self.read_predecessor();
         let mut inlet = Inlet::default();
-        while !(self.is_closing.get() && self.connections.borrow().is_empty()) {
+        while !(self.is_over() || (self.is_closing.get() && self.successor.borrow().is_some())) {
             let socket = self.outbox.socket();
             tokio::select! {
                 biased;
@@ -125,6 +134,47 @@ impl Endpoint {
                 }
             }
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// Takes what the process before does not know, until it has ended.
+    fn read_predecessor(self: &Rc<Self>) {
+        let own: Vec<_> = self.predecessor.borrow().read_by(self.place).collect();
+        for (worker, passage) in own {
+            let endpoint = Rc::clone(self);
+            penstock_content::spawn(async move {
+                let take = |datagram: &mut [u8], path| {
+                    endpoint.take_one(datagram, path, Source::Predecessor(worker));
+                };
+                tokio::select! {
+                    () = passage.read(take) => endpoint.predecessor.borrow_mut().end(worker),
+                    () = endpoint.until_over() => {}
+                }
+            });
+        }
+    }
+
+    /// Shares the socket with a successor: its datagrams come over `passage`.
+    pub(crate) fn read_successor(self: &Rc<Self>, passage: Passage) {
+        self.successor.replace(Some(passage.clone()));
+        let endpoint = Rc::clone(self);
+        penstock_content::spawn(async move {
+            let take = |datagram: &mut [u8], path| endpoint.take_one(datagram, path, Source::Successor);
+            tokio::select! {
+                () = passage.read(take) => drop(endpoint.successor.take()),
+                () = endpoint.until_over() => {}
+            }
+        });
+    }
+
+    /// Whether the endpoint is closed and has no connection.
+    fn is_over(&self) -> bool {
+        self.is_closing.get() && self.connections.borrow().is_empty()
+    }
+
+    async fn until_over(&self) {
+        while !self.is_over() {
+            self.left.notified().await;
         }
     }
 
@@ -146,7 +196,7 @@ impl Endpoint {
     /// Takes no new connections from now on.
     pub(crate) fn close(&self) {
         self.is_closing.set(true);
-        self.left.notify_one();
+        self.left.notify_waiters();
     }
 
     fn take(self: &Rc<Self>, arrival: Arrival<'_>) {
@@ -156,33 +206,23 @@ impl Endpoint {
         }
         let path = NetworkPath { local, client: arrival.from };
         for datagram in arrival.bytes.chunks_mut(arrival.datagram_bytes) {
-            self.take_one(datagram, path);
+            self.take_one(datagram, path, Source::Client);
         }
     }
 
-    fn take_one(self: &Rc<Self>, datagram: &mut [u8], path: NetworkPath) {
-        match Datagram::parse(datagram) {
-            Datagram::Known(id) => {
-                if self.give(&id, datagram, path) {
-                    return;
-                }
-                if id.worker(self.place.1) == self.place.0 {
-                    self.reset(&id, datagram, path);
-                } else {
-                    // The kernel chooses by another order while sockets of the group close.
-                    self.worker.shard.quic_dropped("other_worker");
-                }
-            }
-            Datagram::Handshake(id) => {
-                if !self.give(&id, datagram, path) {
-                    self.worker.shard.quic_dropped("unknown_connection");
-                }
-            }
-            Datagram::Initial(initial) => {
-                if !self.give(&initial.destination, datagram, path) {
-                    self.begin(&initial, datagram, path);
-                }
-            }
+    fn take_one(self: &Rc<Self>, datagram: &mut [u8], path: NetworkPath, source: Source) {
+        let parsed = Datagram::parse(datagram);
+        if let Some(id) = parsed.destination()
+            && (self.give(id, datagram, path) || self.pass_on(&parsed, datagram, path, source))
+        {
+            return;
+        }
+        match parsed {
+            Datagram::Known(id) if id.worker(self.place.1) == self.place.0 => self.reset(&id, datagram, path),
+            // The kernel chooses by another order while sockets of the group close.
+            Datagram::Known(_) => self.worker.shard.quic_dropped("other_worker"),
+            Datagram::Handshake(_) => self.worker.shard.quic_dropped("unknown_connection"),
+            Datagram::Initial(initial) => self.begin(&initial, datagram, path),
             Datagram::OtherVersion { destination, source } => {
                 let mut out = [0; 64];
                 if let Some(length) = version_negotiation(&destination, &source, &mut out)
@@ -194,6 +234,23 @@ impl Endpoint {
             }
             Datagram::Ignored => self.worker.shard.quic_dropped("not_quic"),
         }
+    }
+
+    /// Passes a datagram of an unknown connection to the process that may know it. False if that is this one.
+    fn pass_on(&self, parsed: &Datagram, datagram: &[u8], path: NetworkPath, source: Source) -> bool {
+        let (is_initial, id) = match parsed {
+            Datagram::Known(id) | Datagram::Handshake(id) => (false, id),
+            Datagram::Initial(Initial { destination, .. }) => (true, destination),
+            Datagram::OtherVersion { .. } | Datagram::Ignored => return false,
+        };
+        // Most clients choose an id of another length for a new connection.
+        let may_be_known = !is_initial || id.as_bytes().len() == CONNECTION_ID_BYTES;
+        if may_be_known && self.predecessor.borrow_mut().send(id, source, datagram, path) {
+            return true;
+        }
+        let begins_here = is_initial && source == Source::Client && !self.is_closing.get();
+        let asks_successor = !begins_here && !matches!(source, Source::Predecessor(_));
+        asks_successor && self.successor.borrow().as_ref().is_some_and(|to| to.send(datagram, path))
     }
 
     /// Gives a datagram to its connection. False if there is none.
@@ -352,7 +409,7 @@ impl Endpoint {
     pub(super) fn forget(&self, id: &ConnectionId) {
         self.connections.borrow_mut().remove(id);
         if self.is_closing.get() {
-            self.left.notify_one();
+            self.left.notify_waiters();
         }
     }
 }

@@ -385,10 +385,6 @@ impl Session {
     /// Whether nothing is left to do.
     fn is_over(&mut self, has_streams: bool) -> bool {
         let worker = &self.shared.worker;
-        if worker.is_succeeded() {
-            // Its packets come to the successor from now on, which shares the socket.
-            return true;
-        }
         let state = self.shared.state.borrow();
         let mut connection = state.protocol.connection.borrow_mut();
         // A new connection has its first request answered: a client that got GOAWAY before would only connect again.

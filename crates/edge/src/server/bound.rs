@@ -11,6 +11,7 @@ use penstock_sys::socket::{paces, set_unsent_low_water};
 use super::sockets::{GivenSockets, ListenSocket, OpenedSockets};
 use super::thread::Opened;
 use crate::carrier::alternative;
+use crate::http3::Passages;
 use crate::metrics::{Metrics, Protocol};
 use crate::settings::StartError;
 use crate::worker::{Listening, Purpose};
@@ -70,10 +71,16 @@ pub(super) fn open_everywhere(
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *configured;
     let backlog = configured.socket.backlog;
     for (opened, sockets) in openings.iter_mut().zip(of_workers) {
+        let mut passages = given.passages(address);
         for socket in sockets {
             // Each worker counts references of its own.
             let rules = ListenerRules::of(configured).map(Arc::new);
             let alt_svc = versions.h3.then(|| alternative(address.port()));
+            let predecessor = match &socket {
+                // The kernel gives datagrams to the first socket of each worker.
+                ListenSocket::Udp(_) => std::mem::take(&mut passages),
+                ListenSocket::Tcp(_) => Passages::default(),
+            };
             let listening = Listening {
                 id,
                 tls,
@@ -85,7 +92,7 @@ pub(super) fn open_everywhere(
                 paced_low_water,
                 backlog,
             };
-            opened.push(Opened { address, socket, listening });
+            opened.push(Opened { address, socket, listening, predecessor });
         }
     }
     Ok(Bound { configured: configured.clone(), purpose, address, sockets })

@@ -5,12 +5,14 @@
 //! each connection ends with its next response; [`Server::drain`] ends the others. If the successor ends before,
 //! [`Server::cancel_hand_over`] goes back.
 
+use std::io;
 use std::time::Instant;
 
 use penstock_content::{BusySlots, GivenTier};
 use penstock_sys::traffic::Secret;
 
 use super::{Control, InheritedSockets, Server};
+use crate::http3::{self, QuicPassage};
 use crate::server::thread::Command;
 
 /// What a server takes over from the process that it succeeds.
@@ -34,7 +36,14 @@ impl Server {
     pub fn begin_hand_over(&self) -> Inheritance {
         let tier = self.control().settings.store.as_ref().and_then(|store| store.give_away());
         let ticket_keys = Some(self.tickets.ring().random_keys(Instant::now()));
-        Inheritance { sockets: self.sockets(), tier, ticket_keys }
+        let passages = self.control().share_quic().unwrap_or_else(|error| {
+            tracing::warn!(
+                "connections over QUIC will end: the new process cannot pass their datagrams on: {error}"
+            );
+            Vec::new()
+        });
+        let sockets = InheritedSockets { passages, ..self.sockets() };
+        Inheritance { sockets, tier, ticket_keys }
     }
 
     /// Uses everything again: the successor has ended before it was ready.
@@ -93,6 +102,20 @@ impl Server {
 }
 
 impl Control {
+    /// Has each worker take datagrams from the successor too; returns the successor's ends.
+    fn share_quic(&self) -> io::Result<Vec<QuicPassage>> {
+        let mut given = Vec::new();
+        for listener in self.listeners.iter().filter(|bound| bound.configured.protocols.h3) {
+            for (worker, commands) in (0..).zip(&self.workers) {
+                let (passage, its) = http3::pair(listener.address, worker)?;
+                // A worker that is gone has no connections.
+                drop(commands.send(Command::ShareQuic { listener: listener.address, passage }));
+                given.push(its);
+            }
+        }
+        Ok(given)
+    }
+
     /// Sends a command to each worker. One that is gone has no connections to tell.
     pub(super) fn tell(&self, command: impl Fn() -> Command) {
         for commands in &self.workers {

@@ -1,5 +1,6 @@
 //! The sockets of listeners: opened here, by a service manager, or by the server that this one succeeds.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,6 +10,7 @@ use penstock_config::{Listener, limits};
 use penstock_sys::socket::{Binding, ListenError, adopt, listen, probe_free};
 use penstock_sys::udp;
 
+use crate::http3::{Passages, QuicPassage};
 use crate::settings::StartError;
 
 /// A socket that clients reach the server on. A clone is the same socket, which is closed with the last clone.
@@ -82,6 +84,8 @@ pub struct InheritedSockets {
     /// Of the server that this one succeeds, all of them. They belong to their listeners from now on; one that no listener
     /// needs is closed.
     pub of_predecessor: Vec<ListenSocket>,
+    /// To the workers of that server, which has connections over QUIC.
+    pub passages: Vec<QuicPassage>,
 }
 
 impl InheritedSockets {
@@ -101,6 +105,7 @@ impl InheritedSockets {
 pub(crate) struct GivenSockets {
     of_manager: Vec<(SocketAddr, ListenSocket)>,
     of_predecessor: Vec<(SocketAddr, ListenSocket)>,
+    passages: BTreeMap<SocketAddr, Passages>,
 }
 
 /// The sockets of a listener.
@@ -123,7 +128,8 @@ impl GivenSockets {
         if let Some((address, _)) = of_manager.iter().find(|(address, _)| !wanted.contains(address)) {
             return Err(StartError::UnusedSocket(*address));
         }
-        Ok(Self { of_manager, of_predecessor: with_addresses(sockets.of_predecessor)? })
+        let of_predecessor = with_addresses(sockets.of_predecessor)?;
+        Ok(Self { of_manager, of_predecessor, passages: Passages::by_listener(sockets.passages) })
     }
 
     /// The sockets of the service manager.
@@ -134,6 +140,12 @@ impl GivenSockets {
     /// Forgets the predecessor's sockets: those of listeners belong to them.
     pub(crate) fn forget_predecessor(&mut self) {
         self.of_predecessor = Vec::new();
+        self.passages = BTreeMap::new();
+    }
+
+    /// To the process before, which has connections of this listener.
+    pub(crate) fn passages(&self, listener: SocketAddr) -> Passages {
+        self.passages.get(&listener).cloned().unwrap_or_default()
     }
 
     fn at(&self, address: SocketAddr, transport: Transport) -> Vec<&ListenSocket> {

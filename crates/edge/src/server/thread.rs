@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
-use crate::http3::{self, Endpoint};
+use crate::http3::{self, Endpoint, Passage, Passages};
 use crate::metrics::Shard;
 use crate::server::sockets::ListenSocket;
 use crate::settings::{PendingChange, Settings};
@@ -28,7 +28,12 @@ pub(crate) enum Command {
     Change(Change),
     /// Goes on accepting, and ends each connection after its next response.
     LameDuck,
-    /// The same, without accepting: a successor has the listeners.
+    /// A successor shares the UDP socket of the listener.
+    ShareQuic {
+        listener: SocketAddr,
+        passage: Passage,
+    },
+    /// Ends each connection after its next response, without accepting: a successor has the listeners.
     LeaveListeners,
     /// Ends once the last connection has, or at the deadline.
     Drain {
@@ -50,6 +55,8 @@ pub(crate) struct Opened {
     pub(crate) address: SocketAddr,
     pub(crate) socket: ListenSocket,
     pub(crate) listening: Listening,
+    /// Of a UDP socket that a process before has connections on.
+    pub(crate) predecessor: Passages,
 }
 
 /// The cores that workers are pinned to: those this process may use. None if a CPU quota (cgroups) leaves it the time of fewer
@@ -115,6 +122,7 @@ async fn run(
         match commands.recv().await {
             Some(Command::Change(change)) => listeners.change(&worker, change, &common),
             Some(Command::LameDuck) => worker.begin_lame_duck(),
+            Some(Command::ShareQuic { listener, passage }) => listeners.share_quic(listener, passage),
             Some(Command::LeaveListeners) => {
                 worker.begin_succession();
                 listeners.close_all().await;
@@ -138,7 +146,11 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
         match commands.recv().await {
             Some(Command::Stop) => return,
             Some(
-                Command::Change(_) | Command::LameDuck | Command::LeaveListeners | Command::Drain { .. },
+                Command::Change(_)
+                | Command::LameDuck
+                | Command::ShareQuic { .. }
+                | Command::LeaveListeners
+                | Command::Drain { .. },
             ) => {}
             None => std::future::pending().await,
         }
@@ -178,7 +190,7 @@ impl Listeners {
             }
             kept.extend(self.quic.remove(&address).into_iter().flatten().map(|endpoint| (address, endpoint)));
         }
-        for Opened { address, socket, listening } in change.opened {
+        for Opened { address, socket, listening, predecessor } in change.opened {
             match socket {
                 ListenSocket::Tcp(socket) => match AcceptQueue::new(socket) {
                     Ok(queue) => {
@@ -197,20 +209,30 @@ impl Listeners {
                             endpoint.0.set_listening(listening);
                             endpoint
                         }
-                        None => match http3::endpoint(worker, &socket, listening, common.id_key.clone()) {
-                            Ok(endpoint) => {
-                                spawn_local(Rc::clone(&endpoint).receive());
-                                OpenEndpoint(endpoint)
+                        None => {
+                            let key = common.id_key.clone();
+                            match http3::endpoint(worker, &socket, listening, key, predecessor) {
+                                Ok(endpoint) => {
+                                    spawn_local(Rc::clone(&endpoint).receive());
+                                    OpenEndpoint(endpoint)
+                                }
+                                Err(error) => {
+                                    tracing::error!(%address, %error, "cannot watch a UDP socket; it is closed");
+                                    continue;
+                                }
                             }
-                            Err(error) => {
-                                tracing::error!(%address, %error, "cannot watch a UDP socket; it is closed");
-                                continue;
-                            }
-                        },
+                        }
                     };
                     self.quic.entry(address).or_default().push(endpoint);
                 }
             }
+        }
+    }
+
+    /// The kernel gives datagrams to the first sockets of a worker alone.
+    fn share_quic(&self, listener: SocketAddr, passage: Passage) {
+        if let Some(OpenEndpoint(endpoint)) = self.quic.get(&listener).and_then(|open| open.first()) {
+            endpoint.read_successor(passage);
         }
     }
 

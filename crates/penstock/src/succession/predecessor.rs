@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
-use penstock_edge::{BusySlots, GivenTier, Inheritance, ListenSocket, Server};
+use penstock_edge::{BusySlots, GivenTier, Inheritance, ListenSocket, QuicPassage, Server};
 use penstock_sys::traffic::Secret;
 
 use super::message::{Channel, Message};
@@ -117,6 +117,7 @@ impl Estate {
     fn take(&mut self, message: Message) -> io::Result<()> {
         match message.subject() {
             "sockets" => self.take_sockets(message)?,
+            "quic" => self.take_passages(message),
             "tickets" => self.inheritance.ticket_keys = Some(Secret::new(message.file_bytes()?)),
             "tier" => {
                 let busy = message.file_bytes().ok().and_then(|bytes| BusySlots::decode(&bytes));
@@ -129,6 +130,20 @@ impl Estate {
             _ => {}
         }
         Ok(())
+    }
+
+    /// One word for each descriptor names its listener and the worker of the process before.
+    fn take_passages(&mut self, message: Message) {
+        let words: Vec<String> = message.words().map(str::to_owned).collect();
+        for (word, socket) in words.iter().zip(message.descriptors) {
+            let named = word
+                .rsplit_once('/')
+                .and_then(|(listener, worker)| Some((listener.parse().ok()?, worker.parse().ok()?)));
+            if let Some((listener, worker)) = named {
+                let passage = QuicPassage { listener, worker, socket: Arc::new(socket) };
+                self.inheritance.sockets.passages.push(passage);
+            }
+        }
     }
 
     /// One word for each descriptor says what it is.

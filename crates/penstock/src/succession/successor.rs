@@ -149,6 +149,12 @@ impl Successor {
             let descriptors: Vec<_> = part.iter().map(|(_, descriptor)| *descriptor).collect();
             self.channel.send(&words, &descriptors)?;
         }
+        for part in sockets.passages.chunks(DESCRIPTORS_MAX) {
+            let words = part.iter().map(|passage| format!(" {}/{}", passage.listener, passage.worker));
+            let words = format!("quic{}", words.collect::<String>());
+            let descriptors: Vec<_> = part.iter().map(|passage| passage.socket.as_fd()).collect();
+            self.channel.send(&words, &descriptors)?;
+        }
         if let Some(keys) = &inheritance.ticket_keys {
             self.channel.send_bytes("tickets", keys.expose(), &[])?;
         }
