@@ -282,6 +282,8 @@ section! {
         dot_files: Text, "`allow`, `deny`", "deny";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
+        /// Compress manifests, subtitles and other small texts for clients that accept it: files, and what the cache has of an HTTP origin; see [caching.md](caching.md#compression).
+        compress: Text, "`true`, `false`", "true";
         /// `https` answers requests of plain HTTP with a redirect to HTTPS, or a section that redirects all requests; see [rules.md](rules.md#redirects).
         redirect: Spanned<WordOr<Redirect>>, "`https` or section", "off";
         /// A response without an origin; see [rules.md](rules.md#fixed-responses).

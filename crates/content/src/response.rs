@@ -1,4 +1,7 @@
 //! A response, without the connection that carries it.
+
+mod bitrate;
+mod coded;
 mod exchange;
 mod file;
 mod object;

@@ -189,6 +189,7 @@ sites:
     origin: {directory: ./video}
     headers: {hsts: 180d, cors: \"https://player.example.com:8443\"}
     index: master.m3u8
+    compress: false
     early_data: refuse
   - origin: {directory: video}
     headers: {hsts: 0, cors: \"*\"}
@@ -216,6 +217,7 @@ sites:
         ]
     );
     assert_eq!(config.sites[0].settings.index, "master.m3u8");
+    assert_eq!((config.sites[0].settings.compress, config.sites[1].settings.compress), (false, true));
     assert_eq!(config.sites[0].settings.early_data, EarlyRequests::Refuse);
     assert_eq!(
         config.sites[0].settings.headers,

@@ -383,15 +383,5 @@ pub(crate) async fn read(context: &Rc<Context>, response: Response) -> Answer {
 }
 
 fn append(body: &mut Vec<u8>, part: &Part) {
-    match part {
-        Part::Owned(bytes) => body.extend_from_slice(bytes),
-        Part::Shared(bytes) => body.extend_from_slice(bytes),
-        Part::External(external) => body.extend_from_slice(external.bytes()),
-        Part::Extent(extent) => {
-            let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
-            extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut bytes).unwrap();
-            body.extend_from_slice(&bytes);
-        }
-        Part::Source(_) => panic!("no body comes from a socket"),
-    }
+    part.append_to(body).expect("the files stay, and no body comes from a socket");
 }
