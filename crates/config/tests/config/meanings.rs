@@ -394,6 +394,7 @@ fn an_http_origin_may_say_everything_about_its_servers() {
          follow_redirects: 1\n      redirect_hosts: [cdn.example, \"192.0.2.7:8080\"]\n      \
          health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
     let config = fixture.read(text).unwrap();
+         resolver: [\"192.0.2.53:53\", \"[::1]:5353\"]\n      \
     let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
     let targets: Vec<_> =
         origin.targets.iter().map(|server| (server.url.to_string(), server.weight)).collect();
@@ -408,6 +409,7 @@ fn an_http_origin_may_say_everything_about_its_servers() {
     assert_eq!(origin.redirect_hosts, ["cdn.example", "192.0.2.7:8080"]);
     assert_eq!(origin.health.check.as_deref(), Some("/healthz"));
     assert_eq!(origin.health.interval, Duration::from_secs(7));
+    assert_eq!(origin.resolvers, ["192.0.2.53:53", "[::1]:5353"].map(|address| address.parse().unwrap()));
     assert_eq!((origin.health.unhealthy_after, origin.health.healthy_after), (4, 5));
 }
 
