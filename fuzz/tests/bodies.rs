@@ -97,6 +97,8 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "load_response" => penstock_load::fuzz_response,
         "manifest" => penstock_http::fuzz_manifest,
         "nginx" => penstock_nginx::fuzz_nginx,
+        "mp4" => penstock_http::mp4::fuzz_mp4,
+        "networks" => penstock_config::fuzz_networks,
         "ocsp_response" => penstock_tls::fuzz_ocsp_response,
         "origin_response" => penstock_content::fuzz_origin_response,
         "peer_fields" => penstock_content::fuzz_peer_fields,

@@ -52,9 +52,9 @@ pub use model::{
     ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts,
     HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
     Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace,
-    Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site,
-    SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
-    TokenAccess, Uncached, Upgrades,
+    PaceRate, Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3,
+    SessionCache, Site, SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace,
+    Tickets, Tls, TokenAccess, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 pub use places::Place;

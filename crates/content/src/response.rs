@@ -13,6 +13,7 @@ pub use exchange::ClientRequest;
 pub(crate) use exchange::Exchange;
 pub(crate) use file::FileRepresentation;
 pub(crate) use object::ObjectRepresentation;
+pub(crate) use paced::BytePace;
 pub use paced::PacedBody;
 use paced::PacedSource;
 pub(crate) use representation::Representation;

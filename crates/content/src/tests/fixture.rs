@@ -31,7 +31,7 @@ use crate::peers::Peers;
 #[cfg(test)]
 use crate::pipeline::Handled;
 use crate::pipeline::RequestBody;
-use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
+use crate::remembered::{Bitrates, CompressedManifests, FileHeads, ObjectHeads};
 use crate::response::{Body, ClientRequest, ContentLength, Response};
 use crate::site::{HttpSite, KnownKeys};
 use crate::site_table::{SiteOrigin, SiteTable};
@@ -131,6 +131,7 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         object_heads: ObjectHeads::default(),
         known_keys: KnownKeys::default(),
         compressed: Arc::new(CompressedManifests::default()),
+        bitrates: Bitrates::default(),
         io,
         origins: Box::new(Rc::clone(origin)),
         waiters_per_fill: Cell::new(1000),
