@@ -82,12 +82,13 @@ fn folder() -> &'static Path {
 
 fn body_of(target: &str) -> fn(&[u8]) {
     match target {
+        "accounts" => penstock_config::fuzz_accounts,
         "cache_files" => penstock_cache::fuzz_cache_files,
         "client_hello" => penstock_tls::fuzz_client_hello,
         "config" => penstock_config::fuzz_config,
         "description" => penstock_content::fuzz_description,
-        "fields" => penstock_http::fuzz_fields,
         "dns_answer" => penstock_origin::dns::fuzz_dns_answer,
+        "fields" => penstock_http::fuzz_fields,
         "fleet_records" => penstock_fleet::fuzz_fleet_records,
         "h2_frames" => penstock_http2::fuzz_h2_frames,
         "h2_sequence" => penstock_http2::fuzz_h2_sequence,
@@ -96,9 +97,9 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "load_manifest" => penstock_load::fuzz_manifest,
         "load_response" => penstock_load::fuzz_response,
         "manifest" => penstock_http::fuzz_manifest,
-        "nginx" => penstock_nginx::fuzz_nginx,
         "mp4" => penstock_http::mp4::fuzz_mp4,
         "networks" => penstock_config::fuzz_networks,
+        "nginx" => penstock_nginx::fuzz_nginx,
         "ocsp_response" => penstock_tls::fuzz_ocsp_response,
         "origin_response" => penstock_content::fuzz_origin_response,
         "peer_fields" => penstock_content::fuzz_peer_fields,

@@ -37,6 +37,9 @@ mod users;
 mod variables;
 
 pub use accounts::Accounts;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use accounts::fuzz_accounts;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
@@ -57,6 +60,9 @@ pub use model::{
     Tickets, Tls, TokenAccess, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use networks::fuzz_networks;
 pub use places::Place;
 pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};
