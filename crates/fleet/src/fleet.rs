@@ -235,6 +235,12 @@ impl Fleet {
         }
     }
 
+    /// The same for a successor that serves already: it says from now on that the edge is there, and what it has applied.
+    pub fn hand_over(&self) {
+        self.retire();
+        self.parts.edges.has_successor.store(true, Relaxed);
+    }
+
     /// The state for metrics.
     pub fn reading(&self) -> FleetReading {
         let link = &self.parts.link;
@@ -324,3 +330,4 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     };
     Ok((Arc::new(parts), sealer, prefix))
 }
+            has_successor: AtomicBool::new(false),
