@@ -154,6 +154,8 @@ section! {
         directory: Text, "URL of https", "https://acme-v02.api.letsencrypt.org/directory";
         /// Where the account, certificates, keys and answers to challenges are kept. Servers that share it share them.
         storage: Text, "directory", "/var/lib/penstock/acme";
+        /// Share account, certificates and answers with the other edges of `fleet` in its store: one of them orders at a time. See [certificates.md](certificates.md#several-servers).
+        valkey: Text, "`true`, `false`", "false";
         /// How the authority is shown that a name leads here: `http-01` on port 80, `tls-alpn-01` on port 443, `dns-01` by a TXT record.
         challenge: Text, "`http-01`, `tls-alpn-01`, `dns-01`", "http-01";
         /// With `dns-01`: the program that sets and removes the record. It is called with `present` or `cleanup`, the name of the record and its value.
