@@ -82,10 +82,12 @@ fn folder() -> &'static Path {
 
 fn body_of(target: &str) -> fn(&[u8]) {
     match target {
+        "accounts" => penstock_config::fuzz_accounts,
         "cache_files" => penstock_cache::fuzz_cache_files,
         "client_hello" => penstock_tls::fuzz_client_hello,
         "config" => penstock_config::fuzz_config,
         "description" => penstock_content::fuzz_description,
+        "dns_answer" => penstock_origin::dns::fuzz_dns_answer,
         "fields" => penstock_http::fuzz_fields,
         "fleet_records" => penstock_fleet::fuzz_fleet_records,
         "h2_frames" => penstock_http2::fuzz_h2_frames,
@@ -95,6 +97,8 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "load_manifest" => penstock_load::fuzz_manifest,
         "load_response" => penstock_load::fuzz_response,
         "manifest" => penstock_http::fuzz_manifest,
+        "mp4" => penstock_http::mp4::fuzz_mp4,
+        "networks" => penstock_config::fuzz_networks,
         "nginx" => penstock_nginx::fuzz_nginx,
         "ocsp_response" => penstock_tls::fuzz_ocsp_response,
         "origin_response" => penstock_content::fuzz_origin_response,
@@ -105,7 +109,6 @@ fn body_of(target: &str) -> fn(&[u8]) {
         "routes" => penstock_content::fuzz_routes,
         "signed_url" => penstock_content::signed_urls::fuzz_signed_urls,
         "keyless" => penstock_keys::fuzz_keyless,
-        "srv_answer" => penstock_cluster::fuzz_srv_answer,
         "ticket_keys" => penstock_tls::fuzz_ticket_keys,
         "tokens" => penstock_content::fuzz_tokens,
         "url" => penstock_http::fuzz_url,

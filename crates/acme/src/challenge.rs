@@ -10,8 +10,8 @@ use penstock_config::{Acme, AcmeChallenge, limits};
 
 use crate::failure::Failure;
 use crate::self_signed;
+use crate::shared::SharedStorage;
 use crate::status::Outcome;
-use crate::storage::Storage;
 
 /// The kind of challenge that the configuration chooses.
 pub(crate) fn kind(settings: &Acme) -> ChallengeType {
@@ -32,7 +32,7 @@ impl Answer {
     /// Presents the answer to a challenge for a name, which is without `*.`.
     pub(crate) async fn present(
         settings: &Acme,
-        storage: &Storage,
+        storage: &SharedStorage,
         name: &str,
         token: &str,
         authorization: &KeyAuthorization,
@@ -42,13 +42,13 @@ impl Answer {
                 let path = settings.http_answer(token).ok_or_else(|| {
                     Failure::new(Outcome::Unavailable, "the CA's token is not one (RFC 8555 section 8.3)")
                 })?;
-                storage.set_answer(&path, authorization.as_str().as_bytes())?;
+                storage.set_answer(&path, authorization.as_str().as_bytes()).await?;
                 Ok(Self::File(path))
             }
             AcmeChallenge::TlsAlpn01 => {
                 let pem = self_signed::challenge(name, authorization.digest().as_ref(), SystemTime::now())?;
                 let path = settings.tls_answer(name);
-                storage.set_answer(&path, pem.as_bytes())?;
+                storage.set_answer(&path, pem.as_bytes()).await?;
                 Ok(Self::File(path))
             }
             AcmeChallenge::Dns01(command) => {

@@ -61,7 +61,8 @@ impl From<Error> for Failure {
 
 impl From<StorageError> for Failure {
     fn from(error: StorageError) -> Self {
-        Self::new(Outcome::Local, error)
+        let outcome = if error.is_of_store() { Outcome::Unavailable } else { Outcome::Local };
+        Self::new(outcome, error)
     }
 }
 

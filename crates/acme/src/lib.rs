@@ -2,14 +2,14 @@
 //!
 //! [`Acme`] runs on a thread of its own. It writes each certificate with its key into the storage directory, where the server
 //! finds it as in any other directory of certificates. Challenge answers are files of the same directory, so that each machine
-//! that shares it can answer.
+//! that shares it can answer. The edges of a fleet may share the same through its store.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # fn start(config: &penstock_config::Config) -> std::io::Result<()> {
 //! let status = Arc::new(penstock_acme::AcmeStatus::default());
 //! if let Some(settings) = &config.tls.acme {
-//!     let _orders = penstock_acme::Acme::start(settings.clone(), Arc::clone(&status))?;
+//!     let _orders = penstock_acme::Acme::start(settings.clone(), Arc::clone(&status), None)?;
 //! }
 //! # Ok(())
 //! # }
@@ -24,6 +24,7 @@ mod order;
 mod orders;
 mod schedule;
 mod self_signed;
+mod shared;
 mod status;
 mod storage;
 

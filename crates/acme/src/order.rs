@@ -11,8 +11,8 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA25
 
 use crate::challenge::{self, Answer};
 use crate::failure::Failure;
+use crate::shared::SharedStorage;
 use crate::status::Outcome;
-use crate::storage::Storage;
 
 /// Orders a certificate for a name and stores it.
 ///
@@ -21,7 +21,7 @@ use crate::storage::Storage;
 pub(crate) async fn order(
     account: &Account,
     settings: &Acme,
-    storage: &Storage,
+    storage: &SharedStorage,
     name: &str,
     replaces: Option<CertificateIdentifier<'_>>,
 ) -> Result<(), OrderError> {
@@ -63,7 +63,7 @@ pub(crate) async fn order(
     order.finalize_csr(&request(name, &key).map_err(Failure::from)?).await?;
     let chain = order.poll_certificate(&policy).await?;
     verify(name, &chain, &key)?;
-    storage.set_certificate(name, &chain, &key.serialize_pem()).map_err(Failure::from)?;
+    storage.own.set_certificate(name, &chain, &key.serialize_pem()).map_err(Failure::from)?;
     Ok(())
 }
 
@@ -97,7 +97,11 @@ impl From<OrderError> for Failure {
 }
 
 /// Answers all challenges, and tells the authority. No answers: there was nothing to prove.
-async fn answer(order: &mut Order, settings: &Acme, storage: &Storage) -> Result<Vec<Answer>, OrderError> {
+async fn answer(
+    order: &mut Order,
+    settings: &Acme,
+    storage: &SharedStorage,
+) -> Result<Vec<Answer>, OrderError> {
     let mut answers = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use instant_acme::Account;
 use penstock_config::{Acme as Settings, limits};
+use penstock_fleet::SharedFiles;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -16,6 +17,7 @@ use crate::client::{CaClient, RetryAfter};
 use crate::failure::{Failure, is_bad_nonce, is_unknown_account};
 use crate::order::{OrderError, order};
 use crate::schedule::{Window, pause, random, renewal};
+use crate::shared::SharedStorage;
 use crate::status::{AcmeStatus, NameState, Outcome};
 use crate::storage::{OrderLock, Storage, Stored};
 
@@ -28,22 +30,28 @@ pub struct Acme {
 }
 
 impl Acme {
-    /// Starts the thread. The storage has to be open.
+    /// Starts the thread. `shared`: where edges share what the settings say is shared.
     ///
     /// # Errors
     /// When the system has no space for a thread.
-    pub fn start(settings: Settings, status: Arc<AcmeStatus>) -> io::Result<Self> {
+    pub fn start(
+        settings: Settings,
+        status: Arc<AcmeStatus>,
+        shared: Option<SharedFiles>,
+    ) -> io::Result<Self> {
         let storage = Storage::open(&settings).map_err(io::Error::other)?;
+        let storage = SharedStorage::new(storage, shared.filter(|_| settings.shared));
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         status.reset(&settings.names);
-        let orders = Orders::new(settings.clone(), storage, status);
+        let orders = Orders::new(settings.clone(), storage.clone(), status);
         let thread = std::thread::Builder::new().name("acme".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     // A dropped sender ends it too.
                     _ = stopped => {}
                     () = orders.run() => {}
+                    () = storage.mirror() => {}
                 }
             });
             // Looking up the authority's name may last.
@@ -68,7 +76,7 @@ impl Drop for Acme {
 
 struct Orders {
     settings: Settings,
-    storage: Storage,
+    storage: SharedStorage,
     status: Arc<AcmeStatus>,
     client: CaClient,
     retry_after: RetryAfter,
@@ -92,7 +100,7 @@ struct Name {
 }
 
 impl Orders {
-    fn new(settings: Settings, storage: Storage, status: Arc<AcmeStatus>) -> Self {
+    fn new(settings: Settings, storage: SharedStorage, status: Arc<AcmeStatus>) -> Self {
         let retry_after = RetryAfter::default();
         let client = CaClient::new(settings.authorities.clone(), retry_after.clone());
         let now = Instant::now();
@@ -122,14 +130,17 @@ impl Orders {
     /// Looks at the certificate of a name, and orders one if it is due.
     async fn attend(&mut self, place: usize) {
         let name = self.names[place].name.clone();
-        let stored = self.storage.certificate(&name);
+        if let Err(error) = self.storage.exchange(&name).await {
+            return self.failed(place, &error.into());
+        }
+        let stored = self.storage.own.certificate(&name);
         if let Some(stored) = &stored {
             self.ask_for_window(place, stored).await;
         }
         if let Some(due) = self.not_due(place, stored.as_ref()) {
             return self.wait_for_renewal(place, stored.as_ref(), due);
         }
-        let lock = match self.storage.lock() {
+        let lock = match self.storage.lock().await {
             Ok(Some(lock)) => lock,
             Ok(None) => {
                 let pause = Duration::from_secs(limits::ACME_LOCK_SECONDS).mul_f64(1.0 + random());
@@ -138,19 +149,30 @@ impl Orders {
             }
             Err(error) => return self.failed(place, &error.into()),
         };
-        // Another process may have ordered it just before.
-        let stored = self.storage.certificate(&name);
+        // Another process may have ordered it just before, or another edge.
+        let exchanged = self.storage.exchange(&name).await;
+        let stored = self.storage.own.certificate(&name);
         if let Some(due) = self.not_due(place, stored.as_ref()) {
+            self.storage.unlock(lock).await;
             return self.wait_for_renewal(place, stored.as_ref(), due);
         }
+        if let Err(error) = exchanged {
+            self.storage.unlock(lock).await;
+            return self.failed(place, &error.into());
+        }
         self.status.change(&name, |status| status.state = NameState::Ordering);
-        self.storage.sweep_answers(SystemTime::now());
+        self.storage.own.sweep_answers(SystemTime::now());
         let limit = Duration::from_secs(limits::ACME_ORDER_SECONDS_MAX);
         let ended = timeout(limit, self.order(&name, stored.as_ref(), &lock)).await;
         let ended = ended.unwrap_or_else(|_| {
             Err(Failure::new(Outcome::Unavailable, "the CA has not finished the order in time"))
         });
-        drop(lock);
+        // The others find the certificate before they may order.
+        let ended = match (ended, self.storage.exchange(&name).await) {
+            (Ok(()), exchanged) => exchanged.map_err(Failure::from),
+            (failed, _) => failed,
+        };
+        self.storage.unlock(lock).await;
         match ended {
             Ok(()) => self.issued(place),
             Err(failure) => self.failed(place, &failure.with_retry_after(&self.retry_after)),
@@ -214,7 +236,7 @@ impl Orders {
     ) -> Result<Option<(SystemTime, SystemTime, Duration)>, Failure> {
         let Some(identifier) = account::identifier(&stored.facts) else { return Ok(None) };
         if self.account.is_none() {
-            self.account = account::stored(&self.storage, &self.client).await?;
+            self.account = account::stored(&self.storage.own, &self.client).await?;
         }
         let Some(account) = &self.account else { return Ok(None) };
         match account.renewal_info(&identifier).await {
@@ -232,7 +254,7 @@ impl Orders {
         let replaces = || stored.and_then(|stored| account::identifier(&stored.facts));
         let account = match self.account.take() {
             Some(account) => account,
-            None => account::open(&self.settings, &self.storage, &self.client).await?,
+            None => account::open(&self.settings, &self.storage.own, &self.client).await?,
         };
         let (settings, storage) = (&self.settings, &self.storage);
         let mut ended = order(&account, settings, storage, name, replaces()).await;
@@ -247,8 +269,8 @@ impl Orders {
         let account = match &ended {
             Err(OrderError::Library(error)) if is_unknown_account(error) => {
                 tracing::info!("acme: {} does not know the stored account any more", settings.directory);
-                storage.forget_account()?;
-                let account = account::open(settings, storage, &self.client).await?;
+                storage.own.forget_account()?;
+                let account = account::open(settings, &storage.own, &self.client).await?;
                 order(&account, settings, storage, name, None).await?;
                 account
             }
@@ -269,7 +291,7 @@ impl Orders {
         name.next = Instant::now();
         self.status.count(Outcome::Issued);
         let now = SystemTime::now();
-        let facts = self.storage.certificate(&name.name).map(|stored| stored.facts);
+        let facts = self.storage.own.certificate(&name.name).map(|stored| stored.facts);
         if facts.is_some_and(|facts| facts.not_before > now || facts.not_after < now) {
             tracing::warn!(
                 "acme: the new certificate for {} is not valid now; set the clock of this machine",

@@ -14,7 +14,7 @@ pub enum Outcome {
     Rejected,
     /// The authority asks for fewer requests.
     RateLimited,
-    /// The authority could not be reached, or had a fault of its own.
+    /// The authority could not be reached, or had a fault of its own; or the store of the fleet did not answer.
     Unavailable,
     /// A fault of this machine: storage, or the command for DNS.
     Local,

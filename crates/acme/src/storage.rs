@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Acme, limits};
+use penstock_fleet::NoAnswer;
 use penstock_tls::certificate::RenewalFacts;
 use rustix::fs::{FlockOperation, flock};
 
@@ -23,6 +24,16 @@ pub struct StorageError {
 }
 
 impl StorageError {
+    /// The store of the fleet has not answered.
+    pub(crate) fn unanswered(action: &'static str, error: NoAnswer) -> Self {
+        Self { action, path: "the store of the fleet".into(), source: io::Error::other(error) }
+    }
+
+    /// Whether it is the store of the fleet that does not answer, which it may do soon.
+    pub(crate) fn is_of_store(&self) -> bool {
+        self.source.get_ref().is_some_and(|source| source.is::<NoAnswer>())
+    }
+
     /// The error of the system.
     pub fn source(&self) -> &io::Error {
         &self.source
@@ -114,6 +125,16 @@ impl Storage {
         facts.summary.names().iter().any(|covered| covered == name).then_some(Stored { facts, written })
     }
 
+    /// The file of a certificate with its key.
+    pub(crate) fn certificate_pem(&self, name: &str) -> Option<Vec<u8>> {
+        read(&self.settings.certificate(name)).ok()?
+    }
+
+    /// Replaces that file.
+    pub(crate) fn replace_certificate(&self, name: &str, pem: &[u8]) -> Result<(), StorageError> {
+        write(&self.settings.certificate(name), pem)
+    }
+
     /// Stores a certificate with its key, in one file: no reader finds one without the other.
     pub(crate) fn set_certificate(&self, name: &str, chain: &str, key: &str) -> Result<(), StorageError> {
         let both = format!("{}\n{}", chain.trim_end(), key);
@@ -123,6 +144,16 @@ impl Storage {
     /// Writes an answer to a challenge.
     pub(crate) fn set_answer(&self, path: &Path, answer: &[u8]) -> Result<(), StorageError> {
         write(path, answer)
+    }
+
+    /// The directory of answers.
+    pub(crate) fn challenges(&self) -> PathBuf {
+        self.settings.challenges()
+    }
+
+    /// The name of the authority.
+    pub(crate) fn label(&self) -> String {
+        self.settings.label()
     }
 
     /// Removes answers that a process left when it ended. To be called with the lock.

@@ -16,14 +16,9 @@ mod load;
 mod popularity;
 mod ring;
 mod roster;
-mod srv;
 
 pub use latency::Latency;
 pub use load::{Load, LoadLimits, first_below_bound};
 pub use popularity::Popularity;
 pub use ring::{BLOCK_BYTES, Key, Node, Ring, block_of};
 pub use roster::{Member, Roster};
-#[cfg(any(test, feature = "fuzz"))]
-#[doc(hidden)]
-pub use srv::fuzz_srv_answer;
-pub use srv::{ServerRecord, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, srv_query};

@@ -112,6 +112,31 @@ fn is_fine(hash: &str) -> Result<(), String> {
     }
 }
 
+/// The body of the fuzz target `accounts`: what is kept is bounded in number and in what it costs, and a fault shows no part of a
+/// hash.
+///
+/// # Panics
+/// When that does not hold.
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub fn fuzz_accounts(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    match Accounts::parse(text) {
+        Ok(accounts) => {
+            assert!((1..=limits::ACCOUNTS).contains(&accounts.0.len()));
+            assert!(accounts.hash_of(accounts.0.keys().next().expect("there is one")).is_some());
+            for (name, hash) in &accounts.0 {
+                assert!(!name.is_empty() && !name.contains([':', '\n']) && is_fine(hash) == Ok(()));
+            }
+            // What is read means the same after it was written.
+            let lines: String = accounts.0.iter().map(|(name, hash)| format!("{name}:{hash}\n")).collect();
+            let is_comment = accounts.0.keys().any(|name| name.starts_with('#') || name.trim() != name);
+            assert!(is_comment || Accounts::parse(&lines) == Ok(accounts));
+        }
+        Err(fault) => assert!(!fault.contains(['$', '\n']) && fault.len() < 200, "{fault:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,7 +68,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     fleet::require(&tls, root.tls.as_ref(), root.fleet.is_some(), reader);
     let sites = sites::sites(root.sites.as_ref(), &Surroundings::new(cluster.as_ref(), &listeners), reader);
     if let Some(section) = root.tls.as_ref().and_then(|tls| tls.value.acme.as_ref()) {
-        acme::add(section, &mut tls, &sites, &listeners, reader);
+        acme::add(section, &mut tls, &sites, &listeners, root.fleet.is_some(), reader);
     }
     let cache = cache::cache(root.cache.as_ref(), reader);
     let log = root.log.as_ref().map_or_else(Log::default, |section| log::log(&section.value, &sites, reader));

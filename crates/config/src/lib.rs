@@ -37,6 +37,9 @@ mod users;
 mod variables;
 
 pub use accounts::Accounts;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use accounts::fuzz_accounts;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
@@ -52,11 +55,14 @@ pub use model::{
     ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts,
     HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
     Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace,
-    Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site,
-    SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
-    TokenAccess, Uncached, Upgrades,
+    PaceRate, Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3,
+    SessionCache, Site, SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace,
+    Tickets, Tls, TokenAccess, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use networks::fuzz_networks;
 pub use places::Place;
 pub use reference::{has_key, keyserver_reference, reference};
 pub use signing::{SignedUrls, SigningKey};

@@ -29,7 +29,7 @@ use penstock_tls::HttpVersions;
 
 pub use self::access::{
     Access, AddressList, BasicAccess, Bounds, CertificateName, ClientKind, CountryRules, JwtAccess, Pace,
-    Referers, RequestRate, SiteLimits,
+    PaceRate, Referers, RequestRate, SiteLimits,
 };
 pub use self::access_log::{AccessLog, LogFormat, LogSample};
 pub use self::acme::{Acme, AcmeChallenge, AcmeKey, ExternalAccount};

@@ -116,6 +116,46 @@ fn has<N: Copy + Ord>(ranges: &[(N, N)], address: N) -> bool {
     behind.checked_sub(1).is_some_and(|place| address <= ranges[place].1)
 }
 
+/// The body of the fuzz target `networks`: the set has an address if a line of the file has it, and no others.
+///
+/// # Panics
+/// When that does not hold.
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub fn fuzz_networks(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    let set = match NetworkSet::parse(text) {
+        Ok(set) => set,
+        Err(fault) => {
+            assert!(fault.starts_with("line ") && !fault.contains(char::is_control), "{fault:?}");
+            return;
+        }
+    };
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let ranges: Vec<NetworkRange> = lines.filter_map(NetworkRange::parse).take(64).collect();
+    let is_listed = |address: IpAddr| {
+        ranges.iter().any(|range| match (range, address.to_canonical()) {
+            (NetworkRange::V4(first, last), IpAddr::V4(ip)) => (*first..=*last).contains(&ip.to_bits()),
+            (NetworkRange::V6(first, last), IpAddr::V6(ip)) => (*first..=*last).contains(&ip.to_bits()),
+            _ => false,
+        })
+    };
+    let is_whole = text.lines().count() <= 64;
+    for range in &ranges {
+        let ends: [IpAddr; 4] =
+            match *range {
+                NetworkRange::V4(first, last) => [first, last, first.wrapping_sub(1), last.wrapping_add(1)]
+                    .map(|bits| IpAddr::V4(bits.into())),
+                NetworkRange::V6(first, last) => [first, last, first.wrapping_sub(1), last.wrapping_add(1)]
+                    .map(|bits| IpAddr::V6(bits.into())),
+            };
+        for address in ends {
+            let listed = is_listed(address);
+            assert!(set.contains(address) == listed || (!is_whole && !listed), "{address}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

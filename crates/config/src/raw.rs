@@ -154,6 +154,8 @@ section! {
         directory: Text, "URL of https", "https://acme-v02.api.letsencrypt.org/directory";
         /// Where the account, certificates, keys and answers to challenges are kept. Servers that share it share them.
         storage: Text, "directory", "/var/lib/penstock/acme";
+        /// Share account, certificates and answers with the other edges of `fleet` in its store: one of them orders at a time. See [certificates.md](certificates.md#several-servers).
+        valkey: Text, "`true`, `false`", "false";
         /// How the authority is shown that a name leads here: `http-01` on port 80, `tls-alpn-01` on port 443, `dns-01` by a TXT record.
         challenge: Text, "`http-01`, `tls-alpn-01`, `dns-01`", "http-01";
         /// With `dns-01`: the program that sets and removes the record. It is called with `present` or `cleanup`, the name of the record and its value.
@@ -282,6 +284,8 @@ section! {
         dot_files: Text, "`allow`, `deny`", "deny";
         /// The file that answers for a directory.
         index: Text, "file name", "index.html";
+        /// Compress manifests, subtitles and other small texts for clients that accept it: files, and what the cache has of an HTTP origin; see [caching.md](caching.md#compression).
+        compress: Text, "`true`, `false`", "true";
         /// `https` answers requests of plain HTTP with a redirect to HTTPS, or a section that redirects all requests; see [rules.md](rules.md#redirects).
         redirect: Spanned<WordOr<Redirect>>, "`https` or section", "off";
         /// A response without an origin; see [rules.md](rules.md#fixed-responses).

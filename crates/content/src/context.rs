@@ -12,7 +12,7 @@ use penstock_origin::io_threads::IoThreads;
 use crate::clock::{Clock, Moment};
 use crate::networks::{NetworkEntry, NetworkFull, Networks};
 use crate::origins::Origins;
-use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
+use crate::remembered::{Bitrates, CompressedManifests, FileHeads, ObjectHeads};
 use crate::requester::Requester;
 use crate::site::KnownKeys;
 
@@ -32,6 +32,8 @@ pub struct Context {
     pub known_keys: KnownKeys,
     /// Compressed forms of small text files.
     pub compressed: Arc<CompressedManifests>,
+    /// Bitrates of films whose responses are paced.
+    pub bitrates: Bitrates,
     /// Threads that open, read and compress files.
     pub io: Arc<IoThreads>,
     /// Where bytes that are not in the cache come from.

@@ -30,7 +30,7 @@ use penstock_http::Rejection;
 
 use crate::context::Context;
 use crate::request_id::RequestId;
-use crate::response::{ClientRequest, Exchange, Response};
+use crate::response::{BytePace, ClientRequest, Exchange, Response};
 use crate::site::Permit;
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
@@ -115,7 +115,12 @@ pub(crate) async fn handle_client(
         }
     };
     finish(&exchange, &mut response);
-    let (pace, shared) = (exchange.site.and_then(|site| site.pace), permit.take_bandwidth());
+    let pace = match exchange.site.and_then(|site| site.pace) {
+        // Boxed: few sites have one.
+        Some(pace) => Box::pin(BytePace::of(context, pace, &response.body)).await,
+        None => None,
+    };
+    let shared = permit.take_bandwidth();
     if pace.is_some() || shared.is_some() {
         response.body = response.body.paced(pace, shared, Instant::now());
     }

@@ -1,4 +1,7 @@
 //! A response, without the connection that carries it.
+
+mod bitrate;
+mod coded;
 mod exchange;
 mod file;
 mod object;
@@ -10,6 +13,7 @@ pub use exchange::ClientRequest;
 pub(crate) use exchange::Exchange;
 pub(crate) use file::FileRepresentation;
 pub(crate) use object::ObjectRepresentation;
+pub(crate) use paced::BytePace;
 pub use paced::PacedBody;
 use paced::PacedSource;
 pub(crate) use representation::Representation;

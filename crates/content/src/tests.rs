@@ -5,6 +5,8 @@
 
 #[cfg(test)]
 mod changes;
+#[cfg(test)]
+mod coded;
 mod exchange;
 #[cfg(test)]
 mod fills;

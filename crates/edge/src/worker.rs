@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use penstock_config::{Limits, limits};
 use penstock_content::{
-    Clock, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads, repeat_missed_purges,
+    Bitrates, Clock, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads,
+    repeat_missed_purges,
 };
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
@@ -152,6 +153,7 @@ impl Worker {
             object_heads: ObjectHeads::default(),
             known_keys: KnownKeys::default(),
             compressed: Arc::clone(&common.compressed),
+            bitrates: Bitrates::default(),
             io: Arc::clone(&common.io),
             origins: Box::new(Rc::clone(&origins)),
             waiters_per_fill: Cell::new(limits.waiters_per_fill),

@@ -1,6 +1,7 @@
 //! One response while it is sent: a description of the bytes that are left.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use penstock_sys::file::{Extent, OpenFile};
@@ -60,6 +61,26 @@ impl Part {
             Self::Extent(extent) => extent.len,
             Self::Source(source) => source.len(),
         }
+    }
+
+    /// Appends the bytes of the part to `out`. Bytes of a file that are not in memory are read meanwhile.
+    ///
+    /// # Errors
+    /// The file cannot be mapped or has become shorter, or the bytes come from a socket.
+    pub fn append_to(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::Owned(bytes) => out.extend_from_slice(bytes),
+            Self::Shared(bytes) => out.extend_from_slice(bytes),
+            Self::External(external) => out.extend_from_slice(external.bytes()),
+            Self::Extent(Extent { file, offset, len }) => {
+                let window = file.window(*offset, *len)?;
+                let start = out.len();
+                out.resize(start + window.len(), 0);
+                window.copy_to(&mut out[start..])?;
+            }
+            Self::Source(_) => return Err(io::ErrorKind::Unsupported.into()),
+        }
+        Ok(())
     }
 }
 

@@ -61,6 +61,11 @@ struct Process {
 }
 
 impl Census {
+    /// This process.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
     pub(crate) fn new(link: &Arc<Link>, name: &str, fingerprint: &str, instance: Instance) -> Self {
         Self {
             link: Arc::clone(link),

@@ -4,6 +4,7 @@
 //! that stays for a day, so that an edge that is away is missed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use redis::{Pipeline, Value};
@@ -48,6 +49,8 @@ pub(crate) struct Edges {
     pub(crate) prefix: String,
     pub(crate) name: String,
     pub(crate) nodes: NodeSharing,
+    /// Whether a successor says now that the edge is there.
+    pub(crate) has_successor: AtomicBool,
 }
 
 impl Edges {
@@ -61,6 +64,9 @@ impl Edges {
 
     /// Says that this edge is there.
     pub(crate) async fn renew(&self, purges: Option<Position>, newest_ticket_key: Option<String>) {
+        if self.has_successor.load(Relaxed) {
+            return;
+        }
         let record = json!({
             "at": seconds(SystemTime::now()),
             "purges": purges.map(|position| position.to_string()),
@@ -90,8 +96,11 @@ impl Edges {
         true
     }
 
-    /// Takes this edge off the list: it ends in an orderly way.
+    /// Takes this edge off the list: it ends in an orderly way. A successor stays on it.
     pub(crate) async fn leave(&self) {
+        if self.has_successor.load(Relaxed) {
+            return;
+        }
         let mut commands = Pipeline::with_capacity(2);
         commands.cmd("DEL").arg(self.presence_name(&self.name));
         commands.cmd("HDEL").arg(self.list_name()).arg(&self.name);

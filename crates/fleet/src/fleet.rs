@@ -26,6 +26,7 @@ use crate::census::Census;
 use crate::connect::{ANSWERS, Meter, StoreAddress, StoreLogin};
 use crate::duty::{Duty, Milestones, Parts};
 use crate::edges::{EdgeStatus, Edges};
+use crate::files::SharedFiles;
 use crate::link::Link;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
 use crate::position::Position;
@@ -156,6 +157,16 @@ impl Fleet {
         })
     }
 
+    /// Files that all edges share.
+    pub fn files(&self) -> SharedFiles {
+        SharedFiles {
+            link: Arc::clone(&self.parts.link),
+            sealer: Arc::clone(&self.sealer),
+            prefix: self.prefix.clone(),
+            own: self.parts.census.instance().to_owned(),
+        }
+    }
+
     /// How long a handshake waits for the store.
     pub fn deadline(&self) -> Duration {
         self.parts.link.deadline
@@ -222,6 +233,12 @@ impl Fleet {
     /// Gives the name of this edge to a successor: two processes have it while this one drains.
     pub fn retire(&self) {
         self.parts.census.leave();
+    }
+
+    /// The same for a successor that serves already: it says from now on that the edge is there, and what it has applied.
+    pub fn hand_over(&self) {
+        self.retire();
+        self.parts.edges.has_successor.store(true, Relaxed);
     }
 
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
@@ -318,6 +335,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
             prefix: prefix.clone(),
             name: options.name.clone(),
             nodes: NodeSharing::default(),
+            has_successor: AtomicBool::new(false),
         }),
         link,
         milestones: Milestones::default(),

@@ -1,5 +1,5 @@
 //! What the edges of a fleet share in a Valkey or Redis store: sessions of TLS 1.2, session ticket keys, the strike
-//! register of early data, and purges.
+//! register of early data, purges, and orders of certificates.
 //!
 //! The store is never trusted and never needed. Everything in it is sealed with the fleet's secret, and a handshake waits
 //! for an answer until a deadline, then goes on without. A thread of its own keeps one connection for the process; after
@@ -23,6 +23,7 @@ mod counters;
 mod duty;
 mod edges;
 mod examine;
+mod files;
 mod fleet;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
@@ -46,6 +47,7 @@ pub use connect::{StoreAddress, StoreLogin};
 pub use counters::{Operation, Outcome};
 pub use edges::EdgeStatus;
 pub use examine::examine;
+pub use files::{NoAnswer, SharedFiles};
 pub use fleet::{Fleet, FleetOptions, PurgeReport};
 #[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_fleet_records;

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Purge,
     /// What an edge says about itself.
     Edge,
+    /// A file of the orders of certificates.
+    File,
 }
 
 impl Purpose {
@@ -28,6 +30,7 @@ impl Purpose {
             Self::TicketKeys => b"ticket keys",
             Self::Purge => b"purge",
             Self::Edge => b"edge",
+            Self::File => b"file",
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Directives {
     pub must_understand: bool,
     /// `must-revalidate` or `proxy-revalidate`
     pub must_revalidate: bool,
+    /// `no-transform`
+    pub no_transform: bool,
     /// `max-age`
     pub max_age: Option<Duration>,
     /// `s-maxage`
@@ -99,6 +101,7 @@ impl Directives {
             b"public" => self.public = true,
             b"must-understand" => self.must_understand = true,
             b"must-revalidate" | b"proxy-revalidate" => self.must_revalidate = true,
+            b"no-transform" => self.no_transform = true,
             // The first of several counts (RFC 9111 §4.2.1 leaves the choice).
             b"max-age" => self.max_age = self.max_age.or_else(|| Some(seconds())),
             b"s-maxage" => self.s_maxage = self.s_maxage.or_else(|| Some(seconds())),

@@ -28,6 +28,7 @@ pub mod encoding;
 pub mod limits;
 pub mod m3u8;
 pub mod manifest;
+pub mod mp4;
 pub mod multipart;
 pub mod origin_url;
 pub mod proxy;

@@ -96,6 +96,39 @@ pub fn is_text_compressible(file_name: impl AsRef<[u8]>) -> bool {
     )
 }
 
+/// Media types of the files that [`is_text_compressible`] names, and their other names.
+const COMPRESSIBLE_TYPES: [&str; 20] = [
+    "application/vnd.apple.mpegurl",
+    "application/x-mpegurl",
+    "audio/mpegurl",
+    "audio/x-mpegurl",
+    "application/dash+xml",
+    "text/vtt",
+    "application/x-subrip",
+    "application/ttml+xml",
+    "image/svg+xml",
+    "text/html",
+    "text/css",
+    "text/javascript",
+    "application/javascript",
+    "application/json",
+    "application/manifest+json",
+    "text/plain",
+    "text/markdown",
+    "application/xml",
+    "text/xml",
+    "application/wasm",
+];
+
+/// Whether a response of this media type is such text. The path, which may have a query, decides if the type says nothing.
+pub fn is_compressible_response(content_type: &str, target: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim_ascii();
+    if essence.is_empty() || essence.eq_ignore_ascii_case("application/octet-stream") {
+        return is_text_compressible(target.split('?').next().unwrap_or_default());
+    }
+    COMPRESSIBLE_TYPES.iter().any(|known| known.eq_ignore_ascii_case(essence))
+}
+
 /// The extension in lower case; empty if it is longer than any known.
 fn extension<'l>(file_name: &[u8], lower: &'l mut [u8; EXTENSION_BYTES_MAX]) -> &'l [u8] {
     let Some(dot) = memchr::memrchr(b'.', file_name) else { return &[] };
@@ -108,7 +141,7 @@ fn extension<'l>(file_name: &[u8], lower: &'l mut [u8; EXTENSION_BYTES_MAX]) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{content_type, is_manifest, is_text_compressible};
+    use super::{content_type, is_compressible_response, is_manifest, is_text_compressible};
 
     #[test]
     fn video_types_are_those_that_players_expect() {
@@ -144,6 +177,49 @@ mod tests {
         }
         for name in ["a.ts", "a.mp4", "a.jpg", "a.woff2", "a", "a.gz"] {
             assert!(!is_text_compressible(name), "{name}");
+        }
+        for end in [
+            "m3u8",
+            "mpd",
+            "vtt",
+            "srt",
+            "ttml",
+            "dfxp",
+            "svg",
+            "html",
+            "htm",
+            "css",
+            "js",
+            "mjs",
+            "json",
+            "map",
+            "webmanifest",
+            "txt",
+            "md",
+            "xml",
+            "wasm",
+            "ts",
+            "m4s",
+            "mp4",
+            "jpg",
+            "woff2",
+            "key",
+            "gz",
+            "pdf",
+        ] {
+            let name = format!("a.{end}");
+            let expected = is_text_compressible(&name);
+            let kind = content_type(&name);
+            assert_eq!(is_compressible_response(kind, &name), expected, "{name} of {kind}");
+            assert_eq!(is_compressible_response("", &format!("/x/{name}?a=b.ts")), expected, "{name}");
+        }
+        for (kind, target, expected) in [
+            ("Application/X-mpegURL; charset=utf-8", "/live", true),
+            ("video/mp2t", "/a.m3u8", false),
+            ("application/octet-stream", "/a.mpd", true),
+            ("application/octet-stream", "/a.bin?x=.mpd", false),
+        ] {
+            assert_eq!(is_compressible_response(kind, target), expected, "{kind} {target}");
         }
     }
 }

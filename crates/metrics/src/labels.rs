@@ -270,6 +270,8 @@ labels! {
         PurgeWrite = "purge_write",
         /// The edge announces itself, or reads which others are present.
         Edges = "edges",
+        /// What edges share of orders of certificates is read or written.
+        Certificates = "certificates",
     }
 }
 

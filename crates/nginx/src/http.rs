@@ -381,6 +381,19 @@ mod tests {
                 "  - hosts: [\"*\"]\n    origin: {directory: /a}\n    access:\n      allow: [192.0.2.0/24]\n    \
                  pace: {after: 4MiB, rate: 2MiB}\n",
             ),
+            (
+                "root /a; gzip off; mp4_limit_rate 1.5;",
+                "  - hosts: [\"*\"]\n    origin: {directory: /a}\n    pace: {rate: 1.5x}\n    compress: false\n",
+            ),
+            (
+                "resolver 192.0.2.53 [::1]:5353 valid=30s; location / { proxy_pass http://a:1; }",
+                "  - hosts: [\"*\"]\n    origin:\n      http: [\"http://a:1\"]\n      cache: off\n      host: \"a:1\"\n      \
+                 resolver: [\"192.0.2.53:53\", \"[::1]:5353\"]\n",
+            ),
+            (
+                "resolver 192.0.2.53; location / { proxy_pass http://192.0.2.1; }",
+                "  - hosts: [\"*\"]\n    origin:\n      http: [\"http://192.0.2.1\"]\n      cache: off\n      host: 192.0.2.1\n",
+            ),
         ] {
             assert_eq!(site(inside), expected, "{inside}");
         }

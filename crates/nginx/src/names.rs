@@ -1,7 +1,7 @@
 //! What is known of each directive.
 
 /// Directives that other files of this crate translate, or remark upon.
-const TRANSLATED: [&str; 73] = [
+const TRANSLATED: [&str; 76] = [
     "access_log",
     "add_header",
     "alias",
@@ -23,7 +23,10 @@ const TRANSLATED: [&str; 73] = [
     "least_conn",
     "limit_conn",
     "limit_conn_zone",
+    "gzip",
     "limit_rate",
+    "mp4_limit_rate",
+    "resolver",
     "limit_rate_after",
     "limit_req",
     "limit_req_zone",
@@ -78,7 +81,7 @@ const TRANSLATED: [&str; 73] = [
 ];
 
 /// Directives whose purpose Penstock serves by itself.
-const UNNEEDED: [&str; 61] = [
+const UNNEEDED: [&str; 60] = [
     "accept_mutex",
     "aio",
     "brotli",
@@ -95,7 +98,6 @@ const UNNEEDED: [&str; 61] = [
     "epoll_events",
     "error_log",
     "etag",
-    "gzip",
     "gzip_comp_level",
     "gzip_disable",
     "gzip_http_version",
@@ -171,7 +173,7 @@ const UNNEEDED_TOO: [&str; 24] = [
 ];
 
 /// Directives without a counterpart, and why.
-const EXPLAINED: [(&str, &str); 24] = [
+const EXPLAINED: [(&str, &str); 23] = [
     ("auth_jwt", "write access.jwt with the file of auth_jwt_key_file"),
     ("auth_request", "there are no subrequests; sign URLs instead (sites.signed_urls)"),
     ("autoindex", "directories are not listed"),
@@ -190,8 +192,7 @@ const EXPLAINED: [(&str, &str); 24] = [
     ("proxy_redirect", "a Location of the origin is sent as it is"),
     ("proxy_store", "the cache keeps responses"),
     ("purger", "the admin listener purges: penstock cache purge"),
-    ("resolver", "names are resolved by the system's resolver, for each new connection"),
-    ("resolver_timeout", "names are resolved by the system's resolver, for each new connection"),
+    ("resolver_timeout", "a DNS server has two seconds to answer"),
     ("set", "there are no computed variables"),
     ("set_real_ip_from", "write proxy_protocol: true at the listener"),
     ("real_ip_header", "write proxy_protocol: true at the listener"),

@@ -1,6 +1,7 @@
 //! `proxy_pass`, `upstream` and the cache: where a location's bytes come from.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::parse::Directive;
 use crate::remarks::Remarks;
@@ -79,6 +80,7 @@ pub(crate) fn origin(
     }
     host(pass, upstream.is_some(), is_cached, hosts, scope, &mut origin, remarks);
     tls(pass, scope, &mut origin, remarks);
+    resolver(pass, upstream.copied(), scope, &mut origin, remarks);
     timeouts(scope, &mut origin);
     let hidden: Vec<&str> =
         scope.all("proxy_hide_header").into_iter().map(|directive| directive.argument(0)).collect();
@@ -117,6 +119,40 @@ fn upstream_server(pass: &ProxyPass, server: &Directive, base: &str) -> Option<N
         node.set("backup", Node::text("true"));
     }
     Some(node)
+}
+
+/// The DNS servers that are asked for names of servers, if there are names.
+fn resolver(
+    pass: &ProxyPass,
+    upstream: Option<&Directive>,
+    scope: &Scope<'_>,
+    origin: &mut Node,
+    remarks: &mut Remarks,
+) {
+    let Some(directive) = scope.find("resolver") else { return };
+    let is_name = |server: &str| {
+        let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+        !server.starts_with("unix:") && host.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
+    };
+    let has_names = match upstream {
+        None => is_name(&pass.authority),
+        Some(upstream) => upstream.all("server").any(|server| is_name(server.argument(0))),
+    };
+    if !has_names {
+        return;
+    }
+    let address = |text: &String| {
+        let plain = text.trim_matches(['[', ']']).parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 53));
+        text.parse::<SocketAddr>().or(plain).ok()
+    };
+    let servers: Vec<String> =
+        directive.arguments.iter().filter_map(address).take(3).map(|server| server.to_string()).collect();
+    if directive.arguments.len() > servers.len() {
+        remarks.add(directive, "up to three addresses are taken; answers hold for their own time (TTL)");
+    }
+    if !servers.is_empty() {
+        origin.set("resolver", Node::texts(servers));
+    }
 }
 
 fn balance(upstream: &Directive, origin: &mut Node, remarks: &mut Remarks) {

@@ -167,6 +167,14 @@ pub(crate) fn limits(scope: &Scope<'_>, settings: &mut Node, remarks: &mut Remar
         let after = scope.value("limit_rate_after").and_then(size).unwrap_or_else(|| "0".to_owned());
         settings.set("pace", Node::map([("after", Node::text(after)), ("rate", Node::text(rate))]));
     }
+    if let Some(factor) = scope.value("mp4_limit_rate").filter(|factor| *factor != "off") {
+        // nginx: `on` is 1.1 times the bitrate.
+        let factor = if factor == "on" { 1.1 } else { factor.parse::<f64>().unwrap_or(1.1) };
+        settings.set("pace.rate", Node::text(format!("{:.1}x", factor.clamp(1.0, 100.0))));
+    }
+    if scope.value("gzip") == Some("off") {
+        settings.set("compress", Node::text("false"));
+    }
 }
 
 fn per_second(rate: &str) -> Option<String> {

@@ -85,9 +85,9 @@ pub(crate) fn site(
 }
 
 /// The keys of a site in the order in which they are written.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "origin", "redirect", "respond", "rewrite", "cache", "headers", "access", "limits", "pace", "methods",
-    "index", "tokens",
+    "compress", "index", "tokens",
 ];
 
 /// A route with what differs from its site.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod directory;
+pub mod dns;
 pub mod http;
 pub mod io_threads;
 mod lru;

@@ -62,7 +62,7 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   penstock check -c penstock.yaml && systemctl reload penstock
   penstock check -c penstock.yaml --strict --json      in a pipeline
-  render.sh | penstock check -c - --base /etc/penstock
+  render.sh | penstock check - --base /etc/penstock
 
 It reads certificates and keys and looks at directories, as the server would, but opens no port.
 
@@ -210,8 +210,12 @@ pub(crate) struct ServeInput {
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
     /// The configuration file (YAML); - is standard input.
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "config")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The same.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    pub(crate) config: Option<PathBuf>,
 
     /// Where relative paths start in a configuration from standard input.
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]

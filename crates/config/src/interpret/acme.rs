@@ -32,10 +32,16 @@ pub(super) fn add(
     tls: &mut Tls,
     sites: &[Site],
     listeners: &[Listener],
+    has_fleet: bool,
     reader: &mut Reader<'_>,
 ) {
     let raw = &section.value;
     let here = position(section);
+    let shared = reader.flag("valkey", raw.valkey.as_ref(), false);
+    if let Some(text) = raw.valkey.as_ref().filter(|_| shared && !has_fleet) {
+        let instead = "add fleet: {valkey: \"redis://127.0.0.1:6379\", secret: fleet.key} to the file";
+        reader.fault(position(text), "valkey: valkey needs a store", instead);
+    }
     agreement(raw.agree_to_terms.as_ref(), here, reader);
     let challenge = challenge(raw, here, reader);
     require_listener(&challenge, raw.challenge.as_ref().map_or(here, position), listeners, reader);
@@ -48,6 +54,7 @@ pub(super) fn add(
         directory,
         email: raw.email.as_ref().map(|text| email(text, reader)),
         storage,
+        shared,
         challenge,
         key: raw.key.as_ref().map_or_else(AcmeKey::default, |text| key(text, reader)),
         profile: raw.profile.as_ref().map(|text| word("profile", text, reader)),

@@ -6,6 +6,7 @@ mod uncached;
 mod upgrades;
 mod url;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use penstock_http::OriginUrl;
@@ -81,6 +82,7 @@ fn refuse_keys_of_http(raw: &raw::Origin, reader: &mut Reader<'_>) {
         ("timeouts", raw.timeouts.as_ref().map(position)),
         ("connections", raw.connections.as_ref().map(position)),
         ("connection_age", raw.connection_age.as_ref().map(position)),
+        ("resolver", raw.resolver.as_ref().map(position)),
         ("retries", raw.retries.as_ref().map(position)),
         ("follow_redirects", raw.follow_redirects.as_ref().map(position)),
         ("redirect_hosts", raw.redirect_hosts.as_ref().map(position)),
@@ -150,6 +152,7 @@ fn http(
             limits::ORIGIN_RETRIES,
         ),
         follow_redirects,
+        resolvers: resolvers(raw.resolver.as_ref(), reader),
         redirect_hosts: redirect_hosts(raw.redirect_hosts.as_ref(), reader),
         max_unannounced: reader.size(
             "max_unannounced",
@@ -214,6 +217,16 @@ fn host(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
             None
         }
     }
+}
+
+fn resolvers(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<SocketAddr> {
+    let Some(list) = list else { return Vec::new() };
+    let most = limits::ORIGIN_RESOLVERS_MAX;
+    if let Some(text) = list.value.get(most) {
+        let what = format!("resolver: more than {most} servers take longer than a connection may");
+        reader.fault(position(text), what, "keep the nearest");
+    }
+    list.value.iter().take(most).filter_map(|text| reader.address("resolver", text)).collect()
 }
 
 fn redirect_hosts(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String> {

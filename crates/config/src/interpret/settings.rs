@@ -112,6 +112,7 @@ pub(super) fn settings(
     if let Some(text) = &raw.dot_files {
         settings.dot_files = dot_files(Some(text), reader);
     }
+    settings.compress = reader.flag("compress", raw.compress.as_ref(), settings.compress);
     settings.origin = origin?;
     check_subjects(raw.limits.as_ref(), &settings, reader);
     check_cache(raw, &settings.origin, reader);

@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Bounds, ClientKind, Pace, RequestRate, SiteLimits, SiteSettings};
+use crate::model::{Bounds, ClientKind, Pace, PaceRate, RequestRate, SiteLimits, SiteSettings};
 use crate::raw;
 use crate::section::{Text, WordOr, position};
 
@@ -37,12 +37,37 @@ pub(super) fn site_limits(raw: Option<&Spanned<raw::SiteLimits>>, reader: &mut R
 pub(super) fn pace(section: &Spanned<raw::Pace>, reader: &mut Reader<'_>) -> Option<Pace> {
     let raw = &section.value;
     if raw.rate.is_none() {
-        reader.fault(position(section), "pace: it has no rate", "add rate: 2MiB, in bytes per second");
+        reader.fault(
+            position(section),
+            "pace: it has no rate",
+            "add rate: 2MiB, in bytes per second, or 1.5x",
+        );
     }
-    let range = limits::PACE_RATE_MIN..=limits::PACE_RATE_MAX;
-    let rate = NonZeroU64::new(reader.size("rate", raw.rate.as_ref(), &range, 0))?;
+    let rate = match raw.rate.as_ref()? {
+        text if text.value.ends_with('x') => PaceRate::Bitrate(bitrates(text, reader)?),
+        text => {
+            let range = limits::PACE_RATE_MIN..=limits::PACE_RATE_MAX;
+            PaceRate::Bytes(NonZeroU64::new(reader.size("rate", Some(text), &range, 0))?)
+        }
+    };
     let after = reader.size("after", raw.after.as_ref(), &(0..=u64::MAX), 0);
     Some(Pace { after, rate })
+}
+
+/// A multiple of the bitrate, in thousandths.
+fn bitrates(text: &Text, reader: &mut Reader<'_>) -> Option<NonZeroU64> {
+    let number = text.value.trim_end_matches('x');
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let is_decimal = |digits: &str| digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let thousandths = Some(format!("{whole}{part:0<3}"))
+        .filter(|_| !whole.is_empty() && is_decimal(whole) && is_decimal(part))
+        .and_then(|digits| digits.parse().ok())
+        .filter(|number| limits::PACE_BITRATES.contains(number));
+    if thousandths.is_none() {
+        let what = format!("rate: {} is no multiple of the bitrate", text.value);
+        reader.fault(position(text), what, "write one from 1.0x to 100x, such as 1.5x");
+    }
+    NonZeroU64::new(thousandths?)
 }
 
 type RawBounds<'r> = (Option<&'r Spanned<WordOr<raw::RequestRate>>>, Option<&'r Text>, Option<&'r Text>);

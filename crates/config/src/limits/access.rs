@@ -1,5 +1,6 @@
 //! Bounds of the rules that say who may use a site, and how much.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::MIB;
@@ -42,6 +43,12 @@ pub const PACE_RATE_MIN: u64 = 1024;
 
 /// The most.
 pub const PACE_RATE_MAX: u64 = 1 << 40;
+
+/// Multiples of a bitrate that a pace may be, in thousandths.
+pub const PACE_BITRATES: RangeInclusive<u64> = 1000..=100_000;
+
+/// Films whose bitrate a worker remembers.
+pub const PACE_FILMS: usize = 1024;
 
 /// Bytes of a piece of a paced response, which is a quarter of a second between these.
 pub const PACE_PIECE_BYTES_MIN: u64 = 4096;

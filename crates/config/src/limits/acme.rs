@@ -88,3 +88,16 @@ pub const ACME_NAMES: usize = 1000;
 
 /// The key of an external account, before its encoding.
 pub const ACME_EXTERNAL_KEY_BYTES: u64 = 4 * KIB;
+
+/// How long one edge of a fleet has the right to order, in seconds; it is renewed while the order lasts.
+pub const ACME_RIGHT_SECONDS: u64 = 30;
+
+/// How often an edge looks for answers of others in the store of a fleet.
+pub const ACME_MIRROR: Duration = Duration::from_secs(1);
+
+/// How long an edge of a fleet waits before it tells the authority of an answer: the others look for it meanwhile, each with half a
+/// second for the store.
+pub const ACME_MIRRORED: Duration = Duration::from_secs(3);
+
+/// How long the account of a fleet stays in its store; each order renews that.
+pub const ACME_ACCOUNT_SHARED: Duration = Duration::from_secs(400 * 86_400);

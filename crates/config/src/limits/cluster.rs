@@ -109,15 +109,6 @@ pub const CLUSTER_ABSENCE_SECONDS: u64 = 15;
 /// How often DNS is asked for the nodes.
 pub const CLUSTER_DNS_SECONDS: u64 = 2;
 
-/// How long a DNS server may take to answer.
-pub const CLUSTER_DNS_ANSWER_SECONDS: u64 = 2;
-
-/// DNS servers of /etc/resolv.conf that are asked in turn.
-pub const CLUSTER_DNS_SERVERS: usize = 3;
-
-/// Length in bytes of /etc/resolv.conf as far as it is read.
-pub const RESOLV_CONF_BYTES: u64 = 65_536;
-
 /// How long an object that came too slowly from another node, or not to its end, is asked of the origin instead, at least.
 pub const PEER_INCOMPLETE_SECONDS: u64 = 60;
 

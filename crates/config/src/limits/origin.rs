@@ -64,9 +64,12 @@ pub const ORIGIN_CONNECTIONS_MAX: u64 = 65_536;
 /// Requests that wait for a connection to one server; then 503.
 pub const ORIGIN_WAITING: usize = 1024;
 
-/// Lookups of the name of one server under way, of all workers together. Each takes a thread until the system's resolver
-/// returns; further requests for a connection wait for one of these.
+/// Lookups of the name of one server under way, of all workers together. Each takes a thread until it returns; further requests
+/// for a connection wait for one of these.
 pub const ORIGIN_LOOKUPS: usize = 2;
+
+/// Servers of DNS that an origin may name: each may take two seconds.
+pub const ORIGIN_RESOLVERS_MAX: usize = 3;
 
 /// How often a request that failed is sent once more.
 pub const ORIGIN_RETRIES: u32 = 1;

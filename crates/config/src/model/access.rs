@@ -113,8 +113,17 @@ pub struct BasicAccess {
 pub struct Pace {
     /// Bytes that are sent as fast as the client takes them.
     pub after: u64,
-    /// Bytes in a second of the rest.
-    pub rate: NonZeroU64,
+    /// How fast the rest is sent.
+    pub rate: PaceRate,
+}
+
+/// A rate of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaceRate {
+    /// Bytes in a second.
+    Bytes(NonZeroU64),
+    /// So many thousandths of the bitrate of a film; what says no bitrate has no bound.
+    Bitrate(NonZeroU64),
 }
 
 /// How much of a site may be used.

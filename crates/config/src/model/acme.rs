@@ -16,6 +16,8 @@ pub struct Acme {
     pub email: Option<String>,
     /// Where accounts, certificates and answers are kept; absolute.
     pub storage: PathBuf,
+    /// Whether account, certificates and answers are also in the store of the fleet.
+    pub shared: bool,
     /// How the authority is shown that a name leads here.
     pub challenge: AcmeChallenge,
     /// The kind of private keys.

@@ -1,5 +1,6 @@
 //! Where a site's bytes come from.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub struct HttpOrigin {
     pub retries: u32,
     /// How many redirections are followed.
     pub follow_redirects: u32,
+    /// Servers of DNS that are asked for names; empty for those of the system.
+    pub resolvers: Vec<SocketAddr>,
     /// Hosts to which they are followed, beside the servers: `host` for any port, or `host:port`.
     pub redirect_hosts: Vec<String>,
     /// Bytes of a body whose length is not announced.
@@ -135,6 +138,7 @@ impl HttpOrigin {
             connection_age: Duration::from_secs(limits::ORIGIN_CONNECTION_AGE_SECONDS),
             retries: limits::ORIGIN_RETRIES,
             follow_redirects: 0,
+            resolvers: Vec::new(),
             redirect_hosts: Vec::new(),
             max_unannounced: limits::ORIGIN_UNANNOUNCED_BYTES,
             health: Health::default(),

@@ -80,6 +80,8 @@ pub struct SiteSettings {
     pub early_data: EarlyRequests,
     /// Whether it serves files that begin with a dot.
     pub dot_files: DotFiles,
+    /// Whether manifests and other small texts are compressed.
+    pub compress: bool,
     /// The file that answers for a directory, a plain name such as `index.html`.
     pub index: String,
     /// Response fields beyond those of the file itself.
@@ -108,6 +110,7 @@ impl SiteSettings {
             pace: None,
             early_data: EarlyRequests::Allow,
             dot_files: DotFiles::default(),
+            compress: true,
             index: limits::INDEX.to_owned(),
             headers: Headers::default(),
             canonical: Canonical::default(),

@@ -81,8 +81,8 @@ section! {
 section! {
     /// How fast each response of a site is sent; see [limits.md](limits.md#pace).
     Pace {
-        /// Bytes per second of one response.
-        rate: Text, "size", "required";
+        /// Bytes per second of one response, or a multiple of the bitrate of a film in MP4, such as `1.5x`.
+        rate: Text, "size or multiple", "required";
         /// Bytes that are sent before, as fast as the client takes them.
         after: Text, "size", "0";
     }

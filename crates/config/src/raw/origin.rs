@@ -29,8 +29,10 @@ section! {
         timeouts: Spanned<OriginTimeouts>, "section", "";
         /// Open connections to each server, of all workers together. What comes beyond waits for `timeouts.connect`, then it is answered with 503.
         connections: Text, "number", "256";
-        /// How old a connection may be that takes another request. A new one resolves the server's name again, so requests follow a change in DNS within this time.
+        /// How old a connection may be that takes another request. Requests follow a change in DNS within this time and the time (TTL) of the old answer.
         connection_age: Text, "duration", "5m";
+        /// Servers of DNS that are asked for the names of these servers, in turn; see [origins.md](origins.md#dns-names).
+        resolver: Texts, "list of IP:port", "those of /etc/resolv.conf";
         /// How often a GET that failed, or that was answered with 502, 503 or 504, is sent once more, to another server if there is one.
         retries: Text, "number", "1";
         /// How many redirections are followed in a row; with 0 they are forwarded to the viewer and cached like other responses.

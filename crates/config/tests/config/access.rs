@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use penstock_config::{Bounds, ClientKind, RequestRate};
+use penstock_config::{Bounds, ClientKind, Pace, PaceRate, RequestRate};
 
 use crate::fixture::Fixture;
 
@@ -54,6 +54,20 @@ fn rates_and_bounds_are_those_of_one_client_and_of_all() {
 }
 
 #[test]
+fn a_pace_is_in_bytes_or_a_multiple_of_the_bitrate() {
+    let fixture = Fixture::new();
+    for (lines, rate) in [
+        ("pace: {rate: 512KiB}", PaceRate::Bytes(NonZeroU64::new(512 * 1024).unwrap())),
+        ("pace: {rate: 1.5x}", PaceRate::Bitrate(NonZeroU64::new(1500).unwrap())),
+        ("pace: {rate: 100x}", PaceRate::Bitrate(NonZeroU64::new(100_000).unwrap())),
+        ("pace: {rate: 1.125x}", PaceRate::Bitrate(NonZeroU64::new(1125).unwrap())),
+    ] {
+        let pace = fixture.read(&site(lines)).unwrap().sites[0].settings.pace;
+        assert_eq!(pace, Some(Pace { after: 0, rate }), "{lines}");
+    }
+}
+
+#[test]
 fn faults_of_access_and_limits_are_reported() {
     let fixture = Fixture::new();
     let write = |name: &str, text: &str| {
@@ -94,7 +108,15 @@ fn faults_of_access_and_limits_are_reported() {
             "access: {jwt: {keys: plain.users}}",
             "keys: DIR/plain.users has neither a JWKS nor a public key in PEM; write a JWKS (RFC 7517), or a public key in PEM",
         ),
-        ("pace: {after: 1MiB}", "pace: it has no rate; add rate: 2MiB, in bytes per second"),
+        ("pace: {after: 1MiB}", "pace: it has no rate; add rate: 2MiB, in bytes per second, or 1.5x"),
+        (
+            "pace: {rate: 0.5x}",
+            "rate: 0.5x is no multiple of the bitrate; write one from 1.0x to 100x, such as 1.5x",
+        ),
+        (
+            "pace: {rate: 1.5.1x}",
+            "rate: 1.5.1x is no multiple of the bitrate; write one from 1.0x to 100x, such as 1.5x",
+        ),
         ("pace: {rate: 100}", "rate: 100 is out of range; write a size from 1KiB to 1TiB"),
         ("limits: {client: user}", "client: `user` is unknown; write address, network or subject"),
         (

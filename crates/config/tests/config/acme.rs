@@ -82,6 +82,10 @@ fn mistakes_are_told_with_what_to_write() {
             "email: `ops` is not an address; write an address such as ops@example.com",
         ),
         (
+            "agree_to_terms: true, ca_file: ec.crt, valkey: true",
+            "valkey: valkey needs a store; add fleet: {valkey: \"redis://127.0.0.1:6379\", secret: fleet.key} to the file",
+        ),
+        (
             "agree_to_terms: true, ca_file: ec.crt, key: rsa",
             "key: `rsa` is unknown; write ecdsa-p256 or ecdsa-p384",
         ),

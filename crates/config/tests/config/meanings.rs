@@ -189,6 +189,7 @@ sites:
     origin: {directory: ./video}
     headers: {hsts: 180d, cors: \"https://player.example.com:8443\"}
     index: master.m3u8
+    compress: false
     early_data: refuse
   - origin: {directory: video}
     headers: {hsts: 0, cors: \"*\"}
@@ -216,6 +217,7 @@ sites:
         ]
     );
     assert_eq!(config.sites[0].settings.index, "master.m3u8");
+    assert_eq!((config.sites[0].settings.compress, config.sites[1].settings.compress), (false, true));
     assert_eq!(config.sites[0].settings.early_data, EarlyRequests::Refuse);
     assert_eq!(
         config.sites[0].settings.headers,
@@ -392,6 +394,7 @@ fn an_http_origin_may_say_everything_about_its_servers() {
          follow_redirects: 1\n      redirect_hosts: [cdn.example, \"192.0.2.7:8080\"]\n      \
          health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
     let config = fixture.read(text).unwrap();
+         resolver: [\"192.0.2.53:53\", \"[::1]:5353\"]\n      \
     let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
     let targets: Vec<_> =
         origin.targets.iter().map(|server| (server.url.to_string(), server.weight)).collect();
@@ -406,6 +409,7 @@ fn an_http_origin_may_say_everything_about_its_servers() {
     assert_eq!(origin.redirect_hosts, ["cdn.example", "192.0.2.7:8080"]);
     assert_eq!(origin.health.check.as_deref(), Some("/healthz"));
     assert_eq!(origin.health.interval, Duration::from_secs(7));
+    assert_eq!(origin.resolvers, ["192.0.2.53:53", "[::1]:5353"].map(|address| address.parse().unwrap()));
     assert_eq!((origin.health.unhealthy_after, origin.health.healthy_after), (4, 5));
 }
 

@@ -511,6 +511,7 @@ fn headers_and_index_are_checked() {
             "cors: the site has a section cors as well; keep one of them",
         ),
         ("dot_files: yes", "dot_files: `yes` is unknown; write allow or deny"),
+        ("compress: off", "compress: `off` is neither true nor false; write false"),
         ("early_data: on", "early_data: `on` is unknown; write allow or refuse"),
         (
             "index: a/b.html",

@@ -191,6 +191,11 @@ impl BodyStream {
         }
     }
 
+    /// The object that the bytes are of.
+    pub(crate) fn object(&self) -> &Arc<Object<ObjectMetadata>> {
+        &self.object
+    }
+
     /// Has chunks from the cache be no larger than this.
     pub(crate) fn limit_chunks(&mut self, bytes: u64) {
         self.chunk_max = u32::try_from(bytes).unwrap_or(u32::MAX).max(1);

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 use once_cell::race::OnceBox;
 use penstock_config::limits;
 use penstock_http::Fields;
-use penstock_http::caching::{Lifetime, Storage, updated_fields};
+use penstock_http::caching::{Directives, Lifetime, Storage, updated_fields};
 use penstock_http::manifest::Manifest;
+use penstock_http::types::is_compressible_response;
 
 use crate::cache_status::StoredState;
 use crate::clock::Moment;
@@ -70,6 +71,8 @@ impl Traits {
     const STRONG_DATE: Self = Self(8);
     /// The body ended with its connection, which proves no end: the response was not kept for that.
     const UNPROVEN: Self = Self(16);
+    /// The response is text that may be sent compressed.
+    const COMPRESSIBLE: Self = Self(32);
 
     fn with(self, other: Self, is_true: bool) -> Self {
         if is_true { Self(self.0 | other.0) } else { self }
@@ -125,6 +128,20 @@ impl FieldLines<'_> {
     }
 }
 
+/// Whether a response may be sent in a content coding. One with a digest of its content is left alone: the digest is of these
+/// bytes.
+fn is_compressible(status: u16, parts: &Parts<'_>) -> bool {
+    status == 200 && is_compressible_response(parts.content_type, parts.target) && allows_coding(parts.fields)
+}
+
+fn allows_coding(fields: &Fields) -> bool {
+    const OTHER_BYTES: [&str; 5] =
+        ["content-encoding", "content-digest", "repr-digest", "digest", "content-md5"];
+    let directives = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"cache-control"));
+    !OTHER_BYTES.iter().any(|name| fields.has(name))
+        && !Directives::parse(directives.map(|(_, value)| value)).no_transform
+}
+
 const NEVER_FRESH: Lifetime = Lifetime {
     fresh: Duration::ZERO,
     age: Duration::ZERO,
@@ -155,7 +172,7 @@ impl ObjectMetadata {
         };
         let text = |name| answer.field(name).unwrap_or_default();
         let modified = text("last-modified");
-        let texts = Texts::new(&Parts {
+        let parts = Parts {
             fields: &fields_of(answer),
             target: &request.target,
             tags: &tags(answer),
@@ -163,7 +180,7 @@ impl ObjectMetadata {
             etag: text("etag"),
             modified: if httpdate::parse_http_date(modified).is_ok() { modified } else { "" },
             received: since_1970(now.1),
-        });
+        };
         let varies_by = vary(answer)
             .map(str::to_ascii_lowercase)
             .filter(|name| request.forwarded.contains(name))
@@ -181,9 +198,10 @@ impl ObjectMetadata {
                 .with(Traits::STORED, matches!(storage, Storage::Shared(_)))
                 .with(Traits::MANIFEST, request.is_manifest)
                 .with(Traits::STRONG_DATE, has_strong_date(answer, now.1))
-                .with(Traits::UNPROVEN, is_unproven),
+                .with(Traits::UNPROVEN, is_unproven)
+                .with(Traits::COMPRESSIBLE, is_compressible(status, &parts)),
             server: answer.server().map_or(0, |server| u8::try_from(server.index() + 1).unwrap_or(0)),
-            texts,
+            texts: Texts::new(&parts),
             site: Arc::clone(site),
             judged: AtomicU64::new(request.stamp),
             readers: ReaderThrottle::default(),
@@ -390,6 +408,12 @@ impl ObjectMetadata {
     /// Whether the response was kept for later requests.
     pub(crate) fn is_stored(&self) -> bool {
         self.traits.has(Traits::STORED)
+    }
+
+    /// Whether the object is text that clients may get compressed: kept, in no coding, and its origin allows it.
+    pub(crate) fn is_compressible(&self) -> bool {
+        let may = self.traits.has(Traits::COMPRESSIBLE) && self.is_stored();
+        may && (!self.is_updated() || allows_coding(&self.fields().unpacked()))
     }
 
     /// Makes these the metadata of an object that goes to one client and is not kept.

@@ -203,6 +203,7 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
         authorities: tls.map(|tls| tls.authorities.clone()),
         identity: tls.map(|tls| ClientIdentity::new(&tls.certificate)),
         s3: None,
+        resolvers: Arc::default(),
         redirect_hosts: Vec::new(),
         proxy_protocol: false,
         health_check: Some(HealthCheck {

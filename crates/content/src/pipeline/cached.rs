@@ -133,7 +133,11 @@ pub(crate) async fn from_object(
         return None;
     }
     let status = shown_status(exchange, status, &object);
-    let object = ObjectRepresentation::new(exchange, store, object, status, receiver);
+    let mut object = ObjectRepresentation::new(exchange, store, object, status, receiver);
+    if object.is_compressible() {
+        // Boxed: most requests are for other objects.
+        Box::pin(object.negotiate(exchange)).await;
+    }
     let mut response = match object.failure(exchange) {
         Some(page) => page,
         None => Representation::Object(object).respond(exchange).await.ok()?,

@@ -1,14 +1,16 @@
-//! Compressed manifests: made once for each version of a file, and kept in bounded memory.
+//! Compressed manifests: made once for each version of a file or of a cached object, and kept in bounded memory.
 
-use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use lru::LruCache;
 use penstock_config::limits;
 use penstock_http::Encoding;
 use penstock_origin::io_threads::IoThreads;
-use penstock_sys::file::{Identity, OpenFile};
 use penstock_sys::lock::Unpoisoned;
+use tokio::sync::watch;
+
+use super::source::{Name, Version};
 
 /// Brotli's middle: close to its best for text of this size, at a tenth of the cost.
 const BROTLI_QUALITY: i32 = 5;
@@ -18,59 +20,69 @@ const BROTLI_WINDOW_LOG: i32 = 18;
 #[derive(Debug, Default)]
 pub struct CompressedManifests(Mutex<Memo>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Memo {
-    entries: HashMap<Key, Entry>,
-    /// Oldest first.
-    order: VecDeque<Key>,
+    entries: LruCache<(Name, Encoding), Entry>,
     bytes: u64,
 }
 
-type Key = (Identity, Encoding);
+#[derive(Debug)]
+struct Entry {
+    version: Version,
+    state: State,
+}
 
 #[derive(Clone, Debug)]
-enum Entry {
-    /// Being compressed.
-    Underway,
-    /// Not smaller when compressed.
+enum State {
+    /// Being compressed; ends with the [`Making`].
+    Underway(watch::Receiver<()>),
+    /// Not smaller when compressed, or not readable.
     Useless,
     Ready(Arc<[u8]>),
 }
 
+impl State {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Ready(body) => body.len() as u64,
+            Self::Underway(_) | Self::Useless => 0,
+        }
+    }
+}
+
+/// The outcome of a lookup.
+pub(crate) enum Found {
+    /// The body; `None` if the source is to be sent as it is.
+    Known(Option<Arc<[u8]>>),
+    /// The caller compresses. Other requests wait for it.
+    Begun(Making),
+}
+
+/// One compression. Others wait until it is made or dropped.
+pub(crate) struct Making {
+    memo: Arc<CompressedManifests>,
+    name: Name,
+    version: Version,
+    encoding: Encoding,
+    /// Wakes those that wait when it is dropped.
+    _underway: watch::Sender<()>,
+}
+
 impl CompressedManifests {
-    /// The file in this encoding; `None` if it is to be sent as it is: compression does not make it smaller, or another
-    /// request is having it compressed.
-    pub(crate) async fn get(
-        self: &Arc<Self>,
-        file: &Arc<OpenFile>,
-        encoding: Encoding,
-        io: &IoThreads,
-    ) -> Option<Arc<[u8]>> {
-        if !(limits::COMPRESSED_SOURCE_BYTES_MIN..=limits::COMPRESSED_SOURCE_BYTES).contains(&file.len()) {
-            return None;
-        }
-        let key = (file.identity(), encoding);
-        match self.memo().begin(key) {
-            Some(Entry::Ready(body)) => return Some(body),
-            Some(Entry::Underway | Entry::Useless) => return None,
-            None => {}
-        }
-        let (memo, source) = (Arc::clone(self), Arc::clone(file));
-        let made = io.run(move || {
-            let entry = compressed(&source, encoding).map_or(Entry::Useless, Entry::Ready);
-            memo.memo().finish(key, entry.clone());
-            entry
-        });
-        let made = match made {
-            Ok(answer) => answer.await,
-            Err(busy) => Err(busy),
-        };
-        match made {
-            Ok(Entry::Ready(body)) => Some(body),
-            Ok(Entry::Underway | Entry::Useless) => None,
-            Err(_) => {
-                self.memo().forget(key);
-                None
+    /// A version of a file or of an object in this encoding. Waits while another request has it compressed.
+    pub(crate) async fn find(self: &Arc<Self>, source: (Name, Version), encoding: Encoding) -> Found {
+        let (name, version) = source;
+        loop {
+            let begun = self.memo().begin((name, encoding), &version);
+            match begun {
+                Begun::New(underway) => {
+                    let memo = Arc::clone(self);
+                    return Found::Begun(Making { memo, name, version, encoding, _underway: underway });
+                }
+                Begun::Known(State::Ready(body)) => return Found::Known(Some(body)),
+                Begun::Known(State::Useless) => return Found::Known(None),
+                // An error means that it has ended.
+                Begun::Known(State::Underway(mut underway)) => while underway.changed().await.is_ok() {},
             }
         }
     }
@@ -80,60 +92,99 @@ impl CompressedManifests {
     }
 }
 
-impl Memo {
-    /// The entry of a key. If there is none, one is made and the caller compresses.
-    fn begin(&mut self, key: Key) -> Option<Entry> {
-        let known = self.entries.get(&key).cloned();
-        if known.is_none() {
-            self.entries.insert(key, Entry::Underway);
-            self.order.push_back(key);
-            while self.order.len() > limits::COMPRESSED_MEMO_ENTRIES {
-                self.drop_oldest();
-            }
+impl Making {
+    /// Compresses what `read` gives, on an I/O thread; to the end even if this future is dropped. `None` if the source is to be
+    /// sent as it is.
+    pub(crate) async fn make(
+        self,
+        io: &IoThreads,
+        read: impl FnOnce() -> Option<Vec<u8>> + Send + 'static,
+    ) -> Option<Arc<[u8]>> {
+        let made = io.run(move || {
+            let body = read().and_then(|source| compressed(&source, self.encoding));
+            let state = body.map_or(State::Useless, State::Ready);
+            self.memo.memo().finish((self.name, self.encoding), &self.version, state.clone());
+            state
+        });
+        match made.ok()?.await {
+            Ok(State::Ready(body)) => Some(body),
+            Ok(State::Underway(_) | State::Useless) | Err(_) => None,
         }
-        known
-    }
-
-    fn finish(&mut self, key: Key, entry: Entry) {
-        let Some(place) = self.entries.get_mut(&key) else { return };
-        let length = |entry: &Entry| match entry {
-            Entry::Ready(body) => body.len() as u64,
-            Entry::Underway | Entry::Useless => 0,
-        };
-        // An entry that was dropped and begun again may be finished twice.
-        self.bytes = self.bytes + length(&entry) - length(place);
-        *place = entry;
-        while self.bytes > limits::COMPRESSED_MEMO_BYTES && self.drop_oldest() {}
-    }
-
-    fn forget(&mut self, key: Key) {
-        if let Some(Entry::Ready(body)) = self.entries.remove(&key) {
-            self.bytes -= body.len() as u64;
-        }
-        self.order.retain(|other| *other != key);
-    }
-
-    /// Drops the oldest entry; false if there is none.
-    fn drop_oldest(&mut self) -> bool {
-        let Some(key) = self.order.pop_front() else { return false };
-        if let Some(Entry::Ready(body)) = self.entries.remove(&key) {
-            self.bytes -= body.len() as u64;
-        }
-        true
     }
 }
 
-/// Runs on an I/O thread; `None` if the file cannot be read or does not shrink.
-fn compressed(file: &OpenFile, encoding: Encoding) -> Option<Arc<[u8]>> {
-    let length = usize::try_from(file.len()).ok()?;
-    let mut source = vec![0; length];
-    file.window(0, file.len()).ok()?.copy_to(&mut source).ok()?;
+impl Drop for Making {
+    fn drop(&mut self) {
+        self.memo.memo().forget((self.name, self.encoding), &self.version);
+    }
+}
+
+/// The entry of a name and an encoding.
+enum Begun {
+    Known(State),
+    New(watch::Sender<()>),
+}
+
+impl Default for Memo {
+    fn default() -> Self {
+        // A bounded cache of the library would allocate its whole table now.
+        Self { entries: LruCache::unbounded(), bytes: 0 }
+    }
+}
+
+impl Memo {
+    /// The entry, if it is of this version. If it is not, one is made in its place and the caller compresses.
+    fn begin(&mut self, key: (Name, Encoding), version: &Version) -> Begun {
+        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.version.ptr_eq(version)) {
+            return Begun::Known(entry.state.clone());
+        }
+        let (sender, receiver) = watch::channel(());
+        let entry = Entry { version: Version::clone(version), state: State::Underway(receiver) };
+        if let Some(before) = self.entries.put(key, entry) {
+            self.bytes -= before.state.len();
+        }
+        while self.entries.len() > limits::COMPRESSED_MEMO_ENTRIES {
+            self.drop_oldest();
+        }
+        Begun::New(sender)
+    }
+
+    /// Takes in what was made, unless the entry is of another version by now, or gone.
+    fn finish(&mut self, key: (Name, Encoding), version: &Version, state: State) {
+        let Some(entry) = self.entries.peek_mut(&key).filter(|entry| entry.version.ptr_eq(version)) else {
+            return;
+        };
+        // An entry that was dropped and begun again may be finished twice.
+        self.bytes = self.bytes + state.len() - entry.state.len();
+        entry.state = state;
+        while self.bytes > limits::COMPRESSED_MEMO_BYTES && self.drop_oldest() {}
+    }
+
+    /// Drops an entry that was not finished.
+    fn forget(&mut self, key: (Name, Encoding), version: &Version) {
+        let is_underway =
+            |entry: &Entry| entry.version.ptr_eq(version) && matches!(entry.state, State::Underway(_));
+        if self.entries.peek(&key).is_some_and(is_underway) {
+            self.entries.pop(&key);
+        }
+    }
+
+    /// Drops the entry that was asked for longest ago; false if there is none.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.entries.pop_lru();
+        self.bytes -= oldest.as_ref().map_or(0, |(_, entry)| entry.state.len());
+        oldest.is_some()
+    }
+}
+
+/// `None` if the source does not shrink.
+fn compressed(source: &[u8], encoding: Encoding) -> Option<Arc<[u8]>> {
     let body = match encoding {
         Encoding::Identity => return None,
-        Encoding::Gzip => gzip(&source)?,
-        Encoding::Brotli => brotli(&source)?,
+        Encoding::Gzip => gzip(source)?,
+        Encoding::Brotli => brotli(source)?,
     };
-    (body.len() < length).then(|| body.into())
+    (body.len() < source.len()).then(|| body.into())
 }
 
 fn gzip(source: &[u8]) -> Option<Vec<u8>> {
@@ -156,42 +207,63 @@ fn brotli(source: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+
+    use penstock_sys::file::Identity;
+
     use super::*;
 
-    fn key(size: u64) -> Key {
-        (Identity { device: 1, inode: size, size, modified: (0, 0), changed: (0, 0) }, Encoding::Gzip)
+    fn key(size: u64) -> (Name, Encoding) {
+        let identity = Identity { device: 1, inode: size, size, modified: (0, 0), changed: (0, 0) };
+        (Name::File(identity), Encoding::Gzip)
+    }
+
+    fn begin(memo: &mut Memo, number: u64) -> Option<State> {
+        match memo.begin(key(number), &Weak::new()) {
+            Begun::Known(state) => Some(state),
+            Begun::New(_) => None,
+        }
+    }
+
+    fn finish(memo: &mut Memo, number: u64, body: &Arc<[u8]>) {
+        memo.finish(key(number), &Weak::new(), State::Ready(Arc::clone(body)));
     }
 
     #[test]
     fn each_version_of_a_file_is_compressed_once() {
         let mut memo = Memo::default();
-        assert!(memo.begin(key(1)).is_none());
-        assert!(matches!(memo.begin(key(1)), Some(Entry::Underway)));
-        memo.finish(key(1), Entry::Ready(vec![1, 2, 3].into()));
-        assert!(matches!(memo.begin(key(1)), Some(Entry::Ready(_))));
-        assert!(memo.begin(key(2)).is_none());
+        assert!(begin(&mut memo, 1).is_none());
+        assert!(matches!(begin(&mut memo, 1), Some(State::Underway(_))));
+        finish(&mut memo, 1, &vec![1, 2, 3].into());
+        assert!(matches!(begin(&mut memo, 1), Some(State::Ready(_))));
+        assert!(begin(&mut memo, 2).is_none());
+        memo.forget(key(1), &Weak::new());
+        assert!(begin(&mut memo, 1).is_some(), "only what is not finished is forgotten");
+        memo.forget(key(2), &Weak::new());
+        assert!(begin(&mut memo, 2).is_none());
     }
 
     #[test]
-    fn the_memo_drops_the_oldest_when_its_memory_is_full() {
+    fn the_memo_drops_what_was_not_asked_for_longest_when_its_memory_is_full() {
         let mut memo = Memo::default();
         let half: Arc<[u8]> = vec![0; usize::try_from(limits::COMPRESSED_MEMO_BYTES / 2).unwrap()].into();
         for number in 0..3 {
-            assert!(memo.begin(key(number)).is_none());
-            memo.finish(key(number), Entry::Ready(Arc::clone(&half)));
+            assert!(begin(&mut memo, number).is_none());
+            finish(&mut memo, number, &half);
+            assert!(begin(&mut memo, 0).is_some());
         }
         assert!(memo.bytes <= limits::COMPRESSED_MEMO_BYTES);
-        assert!(memo.begin(key(0)).is_none(), "the oldest is gone");
-        assert!(memo.begin(key(2)).is_some(), "the newest is there");
+        assert!(begin(&mut memo, 1).is_none(), "that of longest ago is gone");
+        assert!(begin(&mut memo, 0).is_some() && begin(&mut memo, 2).is_some(), "the others are there");
     }
 
     #[test]
     fn an_entry_finished_twice_is_counted_once() {
         let mut memo = Memo::default();
         let body: Arc<[u8]> = vec![0; 1000].into();
-        memo.begin(key(1));
-        memo.finish(key(1), Entry::Ready(Arc::clone(&body)));
-        memo.finish(key(1), Entry::Ready(body));
+        begin(&mut memo, 1);
+        finish(&mut memo, 1, &body);
+        finish(&mut memo, 1, &body);
         assert_eq!(memo.bytes, 1000);
         assert!(memo.drop_oldest());
         assert_eq!(memo.bytes, 0);
@@ -202,7 +274,7 @@ mod tests {
     fn the_memo_is_bounded_in_number_even_while_everything_is_underway() {
         let mut memo = Memo::default();
         for number in 0..2 * limits::COMPRESSED_MEMO_ENTRIES as u64 {
-            memo.begin(key(number));
+            begin(&mut memo, number);
         }
         assert_eq!(memo.entries.len(), limits::COMPRESSED_MEMO_ENTRIES);
     }

@@ -58,25 +58,27 @@ impl FileHead {
     fn new(file: &OpenFile, form: Form) -> Self {
         let modified: SystemTime = file.modified();
         let mut etag = response::etag(file.len(), modified, file.inode());
-        // Other bytes have another strong validator (RFC 9110 §8.8.3.3).
-        let suffix = match form.encoding {
-            Encoding::Identity => "",
-            Encoding::Gzip => "-gzip",
-            Encoding::Brotli => "-br",
-        };
-        etag.insert_str(etag.len() - 1, suffix);
+        mark_encoding(&mut etag, form.encoding);
         let mut fields = Fields::default();
         fields.field("ETag", &etag).last_modified(modified);
         match form.encoding {
             Encoding::Identity => fields.field("Accept-Ranges", "bytes"),
-            Encoding::Gzip => fields.field("Content-Encoding", "gzip"),
-            Encoding::Brotli => fields.field("Content-Encoding", "br"),
+            other => fields.field("Content-Encoding", other.token()),
         };
         if form.varies {
             fields.field("Vary", "Accept-Encoding");
         }
         fields.shrink_to_fit();
         Self { etag, fields }
+    }
+}
+
+/// Makes an ETag that of the same bytes in an encoding: other bytes have another strong validator (RFC 9110 §8.8.3.3). No ETag
+/// stays none.
+pub(crate) fn mark_encoding(etag: &mut String, encoding: Encoding) {
+    if let (Some(end), true) = (etag.rfind('"'), encoding != Encoding::Identity) {
+        etag.insert_str(end, encoding.token());
+        etag.insert(end, '-');
     }
 }
 

@@ -4,17 +4,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use penstock_config::{DotFiles, limits};
+use penstock_config::DotFiles;
 use penstock_http::conditional::Validators;
-use penstock_http::encoding::negotiate;
 use penstock_http::types::{content_type, is_text_compressible};
 use penstock_http::{Encoding, Fields, Status};
 use penstock_origin::directory::{Directory, LookupError};
 use penstock_sys::file::OpenFile;
 
 use crate::remembered::{FileHead, Form};
-use crate::response::Response;
 use crate::response::exchange::Exchange;
+use crate::response::{Response, coded};
 use crate::site_table::Site;
 
 /// A file in the encoding that was negotiated.
@@ -69,24 +68,20 @@ impl FileRepresentation {
 
     /// Chooses the encoding. Manifests and other small text files have several.
     async fn negotiated(exchange: &Exchange<'_>, name: &[u8], file: Arc<OpenFile>) -> Self {
-        let varies = is_text_compressible(name) && file.len() <= limits::COMPRESSED_SOURCE_BYTES;
+        let varies = exchange.site.is_some_and(|site| site.compress)
+            && is_text_compressible(name)
+            && coded::varies(file.len());
         let context = exchange.context;
-        let (mut encoding, mut compressed) = (Encoding::Identity, None);
-        if varies {
-            let wanted = exchange.request.accept_encoding();
-            encoding = negotiate(wanted, &[Encoding::Brotli, Encoding::Gzip]);
-            if encoding != Encoding::Identity {
-                compressed = Box::pin(context.compressed.get(&file, encoding, &context.io)).await;
-            }
-        }
-        if compressed.is_none() {
-            encoding = Encoding::Identity;
-        }
+        let coded = match coded::wanted(exchange.request, file.len()).filter(|_| varies) {
+            Some(encoding) => Box::pin(coded::of_file(context, &file, encoding)).await,
+            None => None,
+        };
+        let encoding = coded.as_ref().map_or(Encoding::Identity, |(encoding, _)| *encoding);
         Self {
             content_type: content_type(name),
             head: context.file_heads.get(&file, Form { encoding, varies }),
             modified: file.modified(),
-            bytes: compressed.map_or(FileBytes::File(file), FileBytes::Memory),
+            bytes: coded.map_or(FileBytes::File(file), |(_, bytes)| FileBytes::Memory(bytes)),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use penstock_cache::Object;
 use penstock_egress::Part;
 use penstock_http::conditional::Validators;
-use penstock_http::{Fields, Status};
+use penstock_http::{Encoding, Fields, Status};
 
 use crate::cache_status::CacheStatus;
 use crate::context::Context;
@@ -15,11 +15,11 @@ use crate::fill::{BodyStream, Piece, Pieces, wait_for_bytes};
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::peers::peer_fields;
-use crate::remembered::ObjectHead;
+use crate::remembered::{ObjectHead, mark_encoding};
 use crate::requester::Requester;
 use crate::response::exchange::Exchange;
 use crate::response::outdated::Outdated;
-use crate::response::{Body, ChunkSource, Response};
+use crate::response::{Body, ChunkSource, Response, coded};
 use crate::store::Store;
 
 /// An object that answers one request.
@@ -33,6 +33,24 @@ pub(crate) struct ObjectRepresentation {
     requester: Requester,
     /// What all heads of the object say, if it is asked for often.
     head: Option<Rc<ObjectHead>>,
+    coding: Coding,
+}
+
+/// The content coding of an object's response.
+enum Coding {
+    /// The only one there is.
+    Fixed,
+    /// None, but other requests select one.
+    Plain,
+    Made(Box<Coded>),
+}
+
+/// An object in a content coding.
+struct Coded {
+    encoding: Encoding,
+    /// ETag of these bytes; empty if the object has none.
+    etag: String,
+    bytes: Arc<[u8]>,
 }
 
 /// The end of a wait for bytes of an object of unknown length.
@@ -55,7 +73,29 @@ impl ObjectRepresentation {
     ) -> Self {
         let head = exchange.context.object_heads.get(&object);
         let (store, requester) = (Arc::clone(store), exchange.requester);
-        Self { store, object, cache_status, receiver, requester, head }
+        Self { store, object, cache_status, receiver, requester, head, coding: Coding::Fixed }
+    }
+
+    /// Chooses the content coding. Manifests and other small texts have several, for clients.
+    pub(crate) async fn negotiate(&mut self, exchange: &Exchange<'_>) {
+        let length = self.object.length().filter(|length| coded::varies(*length));
+        let is_site = exchange.site.is_some_and(|site| site.compress);
+        let is_client = matches!(self.requester, Requester::Client(_)) && self.receiver.is_none();
+        let Some(length) = length.filter(|_| is_site && is_client) else { return };
+        self.coding = Coding::Plain;
+        if let Some(encoding) = coded::wanted(exchange.request, length)
+            && let Some((encoding, bytes)) =
+                coded::of_object(exchange.context, &self.store, &self.object, self.requester, encoding).await
+        {
+            let mut etag = self.metadata().etag().to_owned();
+            mark_encoding(&mut etag, encoding);
+            self.coding = Coding::Made(Box::new(Coded { encoding, etag, bytes }));
+        }
+    }
+
+    /// Whether the object is text that may have several codings.
+    pub(crate) fn is_compressible(&self) -> bool {
+        self.metadata().is_compressible()
     }
 
     fn metadata(&self) -> &ObjectMetadata {
@@ -68,9 +108,13 @@ impl ObjectRepresentation {
 
     pub(crate) fn validators(&self) -> Validators<'_> {
         let is_date_strong = self.metadata().has_strong_date();
-        match &self.head {
-            Some(head) => Validators { etag: &head.etag, modified: head.modified, is_date_strong },
-            None => {
+        match (&self.coding, &self.head) {
+            (Coding::Made(coded), _) => {
+                // The same date is that of other bytes.
+                Validators { etag: &coded.etag, modified: self.metadata().date(), is_date_strong: false }
+            }
+            (_, Some(head)) => Validators { etag: &head.etag, modified: head.modified, is_date_strong },
+            (_, None) => {
                 let (etag, modified) = (self.metadata().etag(), self.metadata().date());
                 Validators { etag, modified, is_date_strong }
             }
@@ -82,12 +126,19 @@ impl ObjectRepresentation {
     }
 
     pub(crate) fn length(&self) -> Option<u64> {
-        self.object.length()
+        match &self.coding {
+            Coding::Made(coded) => Some(coded.bytes.len() as u64),
+            Coding::Fixed | Coding::Plain => self.object.length(),
+        }
     }
 
-    /// Whether parts of the body can be had: one that comes once, for this request, is sent whole.
+    /// Whether parts of the body can be had: one that comes once, for this request, or compressed, is sent whole.
     pub(crate) fn has_ranges(&self) -> bool {
-        self.receiver.is_none()
+        self.receiver.is_none() && !self.is_coded()
+    }
+
+    pub(crate) fn is_coded(&self) -> bool {
+        matches!(self.coding, Coding::Made(_))
     }
 
     /// The page for an origin that gave no response, if the object stands for one.
@@ -154,6 +205,11 @@ impl ObjectRepresentation {
         pieces: Pieces,
         length: Option<u64>,
     ) -> Result<Body, BodyError> {
+        if let Coding::Made(coded) = &self.coding {
+            // What is sent often stays in its tier, though this form of it has its own memory.
+            self.object.count_request(0);
+            return Ok(Body::Part(Part::Shared(Arc::clone(&coded.bytes))));
+        }
         if let Some(bytes) = self.whole_copy(&pieces) {
             return Ok(Body::Part(Part::Shared(bytes)));
         }
@@ -181,6 +237,7 @@ impl ObjectRepresentation {
     ) {
         let metadata = self.metadata();
         match (content_type, &self.head) {
+            (None, _) if self.is_coded() => metadata.fields().write(fields, &["etag"]),
             (None, Some(made)) => {
                 fields.extend(&made.fields);
             }
@@ -194,6 +251,7 @@ impl ObjectRepresentation {
                 fields.field("Content-Type", other);
             }
         }
+        self.write_coding(fields);
         let now = context.now();
         let lifetime = metadata.lifetime();
         fields
@@ -210,6 +268,23 @@ impl ObjectRepresentation {
             if !metadata.tags().is_empty() {
                 fields.field("Surrogate-Key", metadata.tags());
             }
+        }
+    }
+    /// Appends the fields of the content coding. A field of the origin that says the same is enough.
+    fn write_coding(&self, fields: &mut Fields) {
+        if let Coding::Made(coded) = &self.coding {
+            if !coded.etag.is_empty() {
+                fields.field("ETag", &coded.etag);
+            }
+            fields.field("Content-Encoding", coded.encoding.token());
+        }
+        let is_named = |(name, value): (&[u8], &[u8])| {
+            let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            name.eq_ignore_ascii_case(b"vary")
+                && names.any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"))
+        };
+        if !matches!(self.coding, Coding::Fixed) && !fields.iter().any(is_named) {
+            fields.field("Vary", "Accept-Encoding");
         }
     }
 }

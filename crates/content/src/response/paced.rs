@@ -1,10 +1,11 @@
 //! A body that is sent no faster than its site says, and than what its client or its site has left.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use penstock_config::{Pace, limits};
+use penstock_config::limits;
 use penstock_egress::Part;
 use penstock_sys::file::Extent;
 use tokio::time::sleep_until;
@@ -14,6 +15,15 @@ use crate::context::Context;
 use crate::fault::BodyError;
 use crate::fill::{BodyChunk, BodyStream, RelayedBody};
 use crate::site::Bandwidth;
+
+/// How fast one response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BytePace {
+    /// Bytes that are sent as fast as the client takes them.
+    pub(crate) after: u64,
+    /// Bytes in a second of the rest.
+    pub(crate) rate: NonZeroU64,
+}
 
 /// A body in pieces, each of which has its time.
 pub struct PacedBody {
@@ -53,7 +63,7 @@ struct Own {
 }
 
 impl Schedule {
-    fn new(pace: Option<Pace>, shared: Option<Box<Bandwidth>>, now: Instant) -> Self {
+    fn new(pace: Option<BytePace>, shared: Option<Box<Bandwidth>>, now: Instant) -> Self {
         let own = pace.map(|pace| Own { rate: pace.rate.get(), free: pace.after, due: now });
         Self { own, shared, due: now }
     }
@@ -112,7 +122,7 @@ fn piece_of(rate: u64) -> u64 {
 impl Body {
     /// The same bytes, no faster than `pace` and than what is `shared` with other responses. A body that is no longer than what may be
     /// sent at once stays as it is.
-    pub(crate) fn paced(self, pace: Option<Pace>, shared: Option<Box<Bandwidth>>, now: Instant) -> Self {
+    pub(crate) fn paced(self, pace: Option<BytePace>, shared: Option<Box<Bandwidth>>, now: Instant) -> Self {
         let mut schedule = Schedule::new(pace, shared, now);
         let at_once = schedule.at_once();
         let parts = match self {
@@ -202,14 +212,12 @@ impl PacedBody {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
-
     use super::*;
 
     const RATE: u64 = 1_000_000;
 
-    fn pace(after: u64) -> Option<Pace> {
-        Some(Pace { after, rate: NonZeroU64::new(RATE).unwrap() })
+    fn pace(after: u64) -> Option<BytePace> {
+        Some(BytePace { after, rate: NonZeroU64::new(RATE).unwrap() })
     }
 
     #[test]

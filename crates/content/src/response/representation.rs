@@ -238,7 +238,8 @@ impl Representation {
                 head.fields.field("Content-Range", value);
             }
         }
-        if status == 200 && matches!(self, Self::Object(_)) && matches!(length, ContentLength::Known(_)) {
+        let offers_ranges = matches!(self, Self::Object(object) if !object.is_coded());
+        if status == 200 && offers_ranges && matches!(length, ContentLength::Known(_)) {
             head.fields.fixed("Accept-Ranges", "bytes");
         }
         self.write_fields(exchange, &mut head, Some(content_type.as_deref()));

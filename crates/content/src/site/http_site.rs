@@ -384,6 +384,7 @@ fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
             access_key: s3.access_key.clone(),
             secret_key: Arc::clone(&s3.secret_key),
         }),
+        resolvers: raw.resolvers.as_slice().into(),
         redirect_hosts: raw.redirect_hosts.clone(),
         proxy_protocol: raw.uncached.is_some_and(|uncached| uncached.proxy_protocol),
         health_check: raw

@@ -50,6 +50,8 @@ pub struct Site {
     pub(crate) refuses_early: bool,
     /// Whether files are served whose path has a segment that begins with a dot.
     pub(crate) dot_files: DotFiles,
+    /// Whether small texts are compressed.
+    pub(crate) compress: bool,
     /// Name of the file that represents a directory.
     pub(crate) index: String,
     /// Value of Strict-Transport-Security, for HTTPS.
@@ -267,6 +269,7 @@ impl Opened<'_> {
             pace: raw.pace,
             refuses_early: raw.early_data == EarlyRequests::Refuse,
             dot_files: raw.dot_files,
+            compress: raw.compress,
             index: raw.index.clone(),
             hsts: raw.headers.hsts.as_ref().map(hsts_value),
             cors: raw.headers.cors.as_ref().map(Cors::new),

@@ -31,7 +31,7 @@ use crate::peers::Peers;
 #[cfg(test)]
 use crate::pipeline::Handled;
 use crate::pipeline::RequestBody;
-use crate::remembered::{CompressedManifests, FileHeads, ObjectHeads};
+use crate::remembered::{Bitrates, CompressedManifests, FileHeads, ObjectHeads};
 use crate::response::{Body, ClientRequest, ContentLength, Response};
 use crate::site::{HttpSite, KnownKeys};
 use crate::site_table::{SiteOrigin, SiteTable};
@@ -131,6 +131,7 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         object_heads: ObjectHeads::default(),
         known_keys: KnownKeys::default(),
         compressed: Arc::new(CompressedManifests::default()),
+        bitrates: Bitrates::default(),
         io,
         origins: Box::new(Rc::clone(origin)),
         waiters_per_fill: Cell::new(1000),
@@ -383,15 +384,5 @@ pub(crate) async fn read(context: &Rc<Context>, response: Response) -> Answer {
 }
 
 fn append(body: &mut Vec<u8>, part: &Part) {
-    match part {
-        Part::Owned(bytes) => body.extend_from_slice(bytes),
-        Part::Shared(bytes) => body.extend_from_slice(bytes),
-        Part::External(external) => body.extend_from_slice(external.bytes()),
-        Part::Extent(extent) => {
-            let mut bytes = vec![0; usize::try_from(extent.len).unwrap()];
-            extent.file.window(extent.offset, extent.len).unwrap().copy_to(&mut bytes).unwrap();
-            body.extend_from_slice(&bytes);
-        }
-        Part::Source(_) => panic!("no body comes from a socket"),
-    }
+    part.append_to(body).expect("the files stay, and no body comes from a socket");
 }

@@ -19,7 +19,7 @@ use crate::requester::{Hop, Requester};
 const CLIENT: Requester = Requester::Client(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
 /// Four nodes, of which the first is this one and the last owns nothing.
-fn peers(now: Instant) -> Arc<Peers> {
+pub(super) fn peers(now: Instant) -> Arc<Peers> {
     let text = "listeners: [{address: 127.0.0.1:80}]\nsites: [{origin: {http: [\"http://a\"]}}]\n\
         cluster: {self: e0, nodes: [{name: e0, address: 127.0.0.1:1}, {name: e1, address: 127.0.0.1:2}, \
         {name: e2, address: 127.0.0.1:3}, {name: e3, address: 127.0.0.1:4, weight: 0}]}\n";

@@ -1,22 +1,21 @@
 //! Follows the list of a cluster's nodes that comes from the store of a fleet, or from DNS.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use penstock_cluster::{Member, Roster, SrvAnswer, UDP_ANSWER_BYTES, srv_answer, srv_query};
+use penstock_cluster::{Member, Roster};
 use penstock_config::{ClusterNode, ClusterSource, Config, limits};
 use penstock_content::Peers;
 use penstock_fleet::{Fleet, NodeEntry, NodeSink};
+use penstock_origin::dns;
 use penstock_sys::lock::Unpoisoned;
 
 use super::look_at_fleet;
-
-const ANSWER: Duration = Duration::from_secs(limits::CLUSTER_DNS_ANSWER_SECONDS);
 
 /// Keeps the nodes of a cluster as its list has them. Dropping it ends that.
 pub(crate) struct Membership {
@@ -229,27 +228,15 @@ impl Question {
 
     /// Nodes of SRV records. If all of them have weight 0, which says nothing, their shares are the same.
     fn servers(&self) -> Result<Vec<Member>, String> {
-        let id = penstock_tls::random_number().to_le_bytes();
-        let query = srv_query(u16::from_le_bytes([id[0], id[1]]), &self.name).ok_or("it is not a name")?;
         let resolvers = match self.resolver {
             Some(resolver) => vec![resolver],
-            None => resolvers(),
+            None => dns::system_servers(),
         };
-        let mut outcome = Err("there is no DNS server".to_owned());
-        for resolver in resolvers {
-            outcome = ask(&query, resolver).map_err(|error| error.to_string());
-            if matches!(outcome, Ok(SrvAnswer::Servers(_))) {
-                break;
-            }
-        }
-        let records = match outcome? {
-            SrvAnswer::Servers(records) => records,
-            SrvAnswer::Truncated => return Err("the answer is truncated".to_owned()),
-            SrvAnswer::Failed(3) => return Err("the name does not exist".to_owned()),
-            SrvAnswer::Failed(code) => return Err(format!("the DNS server answers with code {code}")),
-        };
+        let question = dns::Question { name: &self.name, kind: dns::Kind::Srv };
+        let read = |query: &[u8], answer: &[u8]| dns::servers(query, answer, limits::CLUSTER_NODES);
+        let records = question.ask(&resolvers, read).map_err(|error| error.to_string())?;
         let says_nothing = records.iter().all(|record| record.weight == 0);
-        let member = |record: penstock_cluster::ServerRecord| {
+        let member = |record: dns::ServerRecord| {
             let weight = if says_nothing { 1 } else { u32::from(record.weight) };
             let address = (record.target.as_str(), record.port).to_socket_addrs().ok()?.next()?;
             Some(Member { name: record.target, address, weight })
@@ -259,74 +246,9 @@ impl Question {
     }
 }
 
-/// Asks a DNS server, over TCP if the answer does not fit.
-fn ask(query: &[u8], resolver: SocketAddr) -> io::Result<SrvAnswer> {
-    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the answer is damaged");
-    let any: IpAddr = match resolver {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
-    socket.connect(resolver)?;
-    socket.send(query)?;
-    let deadline = Instant::now() + ANSWER;
-    let mut bytes = [0; UDP_ANSWER_BYTES as usize];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        socket.set_read_timeout(Some(left))?;
-        let length = socket.recv(&mut bytes)?;
-        match srv_answer(query, &bytes[..length], limits::CLUSTER_NODES) {
-            Some(SrvAnswer::Truncated) => break,
-            Some(answer) => return Ok(answer),
-            // An answer to another question: the right one may still come.
-            None => {}
-        }
-    }
-    let mut stream = TcpStream::connect_timeout(&resolver, ANSWER)?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    stream.set_write_timeout(Some(ANSWER))?;
-    let length = u16::try_from(query.len()).map_err(|_| malformed())?;
-    stream.write_all(&[&length.to_be_bytes(), query].concat())?;
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut answer)?;
-    srv_answer(query, &answer, limits::CLUSTER_NODES).ok_or_else(malformed)
-}
-
-/// The DNS servers of the system.
-fn resolvers() -> Vec<SocketAddr> {
-    let mut text = String::new();
-    let file = std::fs::File::open("/etc/resolv.conf");
-    if file.and_then(|file| file.take(limits::RESOLV_CONF_BYTES).read_to_string(&mut text)).is_err() {
-        return Vec::new();
-    }
-    named_servers(&text)
-}
-
-fn named_servers(text: &str) -> Vec<SocketAddr> {
-    let server = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let address = words.next().filter(|word| *word == "nameserver").and_then(|_| words.next())?;
-        Some(SocketAddr::new(address.parse().ok()?, 53))
-    };
-    text.lines().filter_map(server).take(limits::CLUSTER_DNS_SERVERS).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_servers_of_the_system_are_read() {
-        let text = "# nameserver 192.0.2.9\nsearch example.com\nnameserver 192.0.2.1\nnameserver\t2001:db8::1 \n\
-            nameserver here\nnameserver 192.0.2.2\nnameserver 192.0.2.3\n";
-        let found: Vec<String> = named_servers(text).iter().map(ToString::to_string).collect();
-        assert_eq!(found, ["192.0.2.1:53", "[2001:db8::1]:53", "192.0.2.2:53"]);
-    }
 
     #[test]
     fn addresses_are_found_by_the_resolver_of_the_system() {

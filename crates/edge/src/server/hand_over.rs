@@ -55,7 +55,9 @@ impl Server {
 
     /// Leaves the listeners to the successor. Each connection ends after its next response.
     pub fn complete_hand_over(&self) {
-        self.retire();
+        if let Some(fleet) = &self.tls_state.fleet {
+            fleet.hand_over();
+        }
         let mut control = self.control();
         // The successor orders.
         control.orders = None;

@@ -27,6 +27,9 @@ pub(super) fn order_certificates(
     };
     match running {
         Some(running) if running.is_for(settings) => Ok(Some(running)),
-        _ => Acme::start(settings.clone(), Arc::clone(&tls_state.orders)).map(Some),
+        _ => {
+            let shared = tls_state.fleet.as_ref().map(|fleet| fleet.files());
+            Acme::start(settings.clone(), Arc::clone(&tls_state.orders), shared).map(Some)
+        }
     }
 }

@@ -59,7 +59,7 @@ impl HttpOrigin {
         let shares = settings.servers.iter().map(|server| (server.weight, server.is_backup));
         let balance = Mutex::new(Balance::new(shares, settings.limits.health));
         let servers = settings.servers.iter().map(|server| Server::new(&server.url, &settings)).collect();
-        let lookups = |_: &String| Arc::new(NameLookups::new(settings.limits.lookups));
+        let lookups = |_: &String| Arc::new(NameLookups::new(settings.limits.lookups, &settings.resolvers));
         let redirect_lookups = settings.redirect_hosts.iter().map(lookups).collect();
         let signer = settings.s3.as_ref().and_then(Signer::new);
         let due = Mutex::new(vec![Instant::now(); settings.servers.len()]);

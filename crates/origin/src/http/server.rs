@@ -59,7 +59,7 @@ impl Server {
         Self {
             url: url.clone(),
             tls,
-            lookups: Arc::new(NameLookups::new(settings.limits.lookups)),
+            lookups: Arc::new(NameLookups::new(settings.limits.lookups, &settings.resolvers)),
             free: Arc::new(Semaphore::new(settings.limits.connections)),
             waiting: AtomicUsize::new(0),
             active: AtomicUsize::new(0),

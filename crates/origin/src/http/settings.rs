@@ -1,5 +1,6 @@
 //! The configuration of an HTTP origin.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct OriginSettings {
     pub identity: Option<ClientIdentity>,
     /// The bucket of an S3-compatible store; `servers` then is the one server of the store.
     pub s3: Option<S3Bucket>,
+    /// The servers of DNS that are asked for names; empty for those of the system.
+    pub resolvers: Arc<[SocketAddr]>,
     /// Hosts to which redirections are followed, beside the servers: `host` for any port, or `host:port`.
     pub redirect_hosts: Vec<String>,
     /// The health check of its servers; `None` if only requests decide.

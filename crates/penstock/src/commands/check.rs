@@ -59,9 +59,10 @@ struct Shown {
 }
 
 fn read(arguments: &CheckArgs) -> Source {
-    let path = &arguments.config;
+    // The parser of the command line demands one of them.
+    let path = arguments.file.as_deref().or(arguments.config.as_deref()).unwrap_or(Path::new("-"));
     if path != Path::new("-") {
-        let shown = Shown { path: path.clone(), name: path.clone() };
+        let shown = Shown { path: path.to_owned(), name: path.to_owned() };
         return Source { shown, text: None, config: Config::load(path) };
     }
     let path = arguments.base.join(STDIN);

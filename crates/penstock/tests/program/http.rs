@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use penstock_testkit::origin::{Origin, answer, target};
 use penstock_testkit::{Client, Setup, Stream, Tool};
 
 #[test]
@@ -296,6 +297,39 @@ fn manifests_are_compressed_for_clients_that_accept_it() {
     }
     let crossed = format!("Accept-Encoding: br\r\nIf-None-Match: {}\r\n", tags[0]);
     assert_eq!(client.get_with("/list.m3u8", &crossed).status, 200, "the tag of other bytes");
+}
+
+#[test]
+fn manifests_of_an_origin_come_compressed_from_the_cache_and_its_segments_do_not() {
+    let segments: String = (0..500).map(|n| format!("#EXTINF:2.0,\nsegment-{n}.ts\n")).collect();
+    let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:2\n{segments}#EXT-X-ENDLIST\n");
+    let body = text.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        let kind = if target(head).ends_with(".ts") { "video/mp2t" } else { "application/vnd.apple.mpegurl" };
+        let fields = format!("Cache-Control: max-age=60\r\nETag: \"v1\"\r\nContent-Type: {kind}\r\n");
+        answer(stream, "200 OK", &fields, body.as_bytes())
+    });
+    let memory = penstock_testkit::memory_directory();
+    let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+    let server = Setup::new().sites(&origin.sites()).section(&cache).start();
+    for protocol in ["--http1.1", "--http2"] {
+        for accepted in ["gzip", "br"] {
+            let curl =
+                Tool::curl(&server).args([protocol, "--compressed", "--dump-header", "/dev/stderr", "-H"]);
+            let curl = curl.arg(format!("Accept-Encoding: {accepted}")).arg(server.url("/live/index.m3u8"));
+            let finished = curl.run().ok();
+            assert_eq!(finished.text(), text, "{protocol} {accepted}");
+            let head = finished.stderr.to_ascii_lowercase();
+            assert!(head.contains(&format!("content-encoding: {accepted}\r\n")), "{head}");
+            assert!(head.contains(&format!("etag: \"v1-{accepted}\"\r\n")), "{head}");
+        }
+    }
+    let mut client = Client::tls(&server);
+    let segment = client.get_with("/live/1.ts", "Accept-Encoding: gzip, br\r\n");
+    assert_eq!((segment.field("Content-Encoding"), segment.field("Vary")), (None, None));
+    let known = "Accept-Encoding: gzip\r\nIf-None-Match: \"v1-gzip\"\r\n";
+    assert_eq!(client.get_with("/live/index.m3u8", known).status, 304);
+    assert_eq!(origin.asked().len(), 2);
 }
 
 #[test]

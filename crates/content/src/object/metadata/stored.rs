@@ -14,7 +14,7 @@ use penstock_http::caching::Lifetime;
 
 use super::rare::Rare;
 use super::texts::{Parts, Texts};
-use super::{ObjectMetadata, Traits};
+use super::{ObjectMetadata, Traits, is_compressible};
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime, milliseconds};
 use crate::object::readers::ReaderThrottle;
 use crate::site::HttpSite;
@@ -114,22 +114,25 @@ impl ObjectMetadata {
         let request_fields = with.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let varies_by = text(field::VARIES_BY).unwrap_or_default();
         let varies_by = varies_by.split_terminator('\n').map(str::to_owned).collect();
+        let status = u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?);
+        let parts = Parts {
+            fields: &Fields::from_lines(fields.get(field::FIELDS)?)?,
+            target: text(field::TARGET)?,
+            tags: text(field::TAGS)?,
+            content_type: text(field::CONTENT_TYPE)?,
+            etag: text(field::ETAG)?,
+            modified,
+            received: u32::try_from(u64_of(fields.get(field::RECEIVED)?)? / 1000).unwrap_or(u32::MAX),
+        };
         Some(Self {
-            status: u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?),
+            status,
             traits: Traits::STORED
                 .with(Traits::RANGES, fields.get(field::RANGES)? == [1])
                 .with(Traits::MANIFEST, fields.get(field::IS_MANIFEST)? == [1])
-                .with(Traits::STRONG_DATE, fields.get(field::STRONG_DATE) == Some(&[1])),
+                .with(Traits::STRONG_DATE, fields.get(field::STRONG_DATE) == Some(&[1]))
+                .with(Traits::COMPRESSIBLE, is_compressible(status, &parts)),
             server: 0,
-            texts: Texts::new(&Parts {
-                fields: &Fields::from_lines(fields.get(field::FIELDS)?)?,
-                target: text(field::TARGET)?,
-                tags: text(field::TAGS)?,
-                content_type: text(field::CONTENT_TYPE)?,
-                etag: text(field::ETAG)?,
-                modified,
-                received: u32::try_from(u64_of(fields.get(field::RECEIVED)?)? / 1000).unwrap_or(u32::MAX),
-            }),
+            texts: Texts::new(&parts),
             site: Arc::clone(site),
             judged: AtomicU64::new(u64_of(fields.get(field::JUDGED)?)?),
             readers: ReaderThrottle::default(),

@@ -7,11 +7,15 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-const ADDRESS: &str = "192.0.2.7:0";
+const ADDRESS: [u8; 4] = [192, 0, 2, 7];
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, test);
+}
+
+fn lookups(most: usize) -> NameLookups {
+    NameLookups::new(most, &Arc::default())
 }
 
 /// Lookups that return once they are told to.
@@ -27,12 +31,12 @@ impl SlowResolver {
         Self { begun: Arc::default(), release, released: Arc::new(Mutex::new(released)) }
     }
 
-    fn resolver(&self) -> impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static {
+    fn resolver(&self) -> impl FnOnce() -> io::Result<AddressRecords> + Send + 'static {
         let (begun, released) = (Arc::clone(&self.begun), Arc::clone(&self.released));
         move || {
             begun.fetch_add(1, Ordering::SeqCst);
             released.lock().unwrap().recv_timeout(Duration::from_secs(30)).map_err(io::Error::other)?;
-            Ok(vec![ADDRESS.parse().unwrap()])
+            Ok(AddressRecords { addresses: vec![ADDRESS.into()], ttl: Duration::from_secs(60) })
         }
     }
 
@@ -56,13 +60,13 @@ fn age(lookups: &NameLookups) {
 #[test]
 fn an_address_is_no_name_to_look_up() {
     run(async {
-        let lookups = NameLookups::new(0);
+        let none = lookups(0);
         for (host, expected) in [("192.0.2.1", "192.0.2.1:80"), ("2001:db8::1", "[2001:db8::1]:80")] {
-            let found = lookups.resolve(host, 80).await.unwrap();
+            let found = none.resolve(host, 80).await.unwrap();
             assert_eq!(found, [expected.parse().unwrap()]);
         }
-        assert!(lookups.resolve("localhost", 80).await.is_err(), "no lookup is allowed");
-        let found = NameLookups::new(1).resolve("localhost", 80).await.unwrap();
+        assert!(none.resolve("localhost", 80).await.is_err(), "no lookup is allowed");
+        let found = lookups(1).resolve("localhost", 80).await.unwrap();
         assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 80), "{found:?}");
         assert!(!found.is_empty());
     });
@@ -71,7 +75,7 @@ fn an_address_is_no_name_to_look_up() {
 #[test]
 fn dials_of_one_moment_share_one_lookup() {
     run(async {
-        let (lookups, slow) = (Arc::new(NameLookups::new(4)), SlowResolver::new());
+        let (lookups, slow) = (Arc::new(lookups(4)), SlowResolver::new());
         let mut dials = JoinSet::new();
         for _ in 0..50 {
             let (lookups, resolver) = (Arc::clone(&lookups), slow.resolver());
@@ -80,12 +84,15 @@ fn dials_of_one_moment_share_one_lookup() {
         slow.wait_until_begun(1).await;
         slow.release.send(()).unwrap();
         while let Some(found) = dials.join_next().await {
-            assert_eq!(found.unwrap().unwrap(), [ADDRESS.parse().unwrap()]);
+            assert_eq!(*found.unwrap().unwrap(), [IpAddr::from(ADDRESS)]);
         }
         assert_eq!(slow.begun.load(Ordering::SeqCst), 1);
-        // A result is not kept.
+        // The result is kept for its time, and what is no longer true is looked up again.
+        assert!(lookups.find(slow.resolver()).await.is_ok());
+        assert_eq!(slow.begun.load(Ordering::SeqCst), 1);
+        *lookups.known.lock().unwrap() = Known::default();
         slow.release.send(()).unwrap();
-        assert!(lookups.look_up(slow.resolver()).await.is_ok());
+        assert!(lookups.find(slow.resolver()).await.is_ok());
         assert_eq!(slow.begun.load(Ordering::SeqCst), 2);
     });
 }
@@ -93,7 +100,7 @@ fn dials_of_one_moment_share_one_lookup() {
 #[test]
 fn lookups_that_do_not_return_are_bounded_also_without_dials_that_wait() {
     run(async {
-        let (lookups, slow) = (NameLookups::new(2), SlowResolver::new());
+        let (lookups, slow) = (lookups(2), SlowResolver::new());
         for dial in 0..20 {
             let waited = timeout(Duration::ZERO, lookups.look_up(slow.resolver())).await;
             assert!(waited.is_err(), "dial {dial} ended");
@@ -119,11 +126,44 @@ fn lookups_that_do_not_return_are_bounded_also_without_dials_that_wait() {
 #[test]
 fn an_error_reaches_all_dials_that_wait_and_none_later() {
     run(async {
-        let (lookups, slow) = (NameLookups::new(2), SlowResolver::new());
+        let (lookups, slow) = (lookups(2), SlowResolver::new());
         let failing = || Err(io::ErrorKind::NotFound.into());
         let error = lookups.look_up(failing).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         slow.release.send(()).unwrap();
         assert!(lookups.look_up(slow.resolver()).await.is_ok());
+    });
+}
+
+#[test]
+fn while_no_server_answers_dials_use_the_addresses_of_before() {
+    run(async {
+        let (lookups, slow) = (lookups(2), SlowResolver::new());
+        let hour = Duration::from_secs(3600);
+        let before = AddressRecords { addresses: vec![ADDRESS.into()], ttl: Duration::from_secs(60) };
+        let long_ago = Instant::now().checked_sub(hour).unwrap();
+        lookups.known.lock().unwrap().take_in(Ok(before), long_ago).unwrap();
+        for _ in 0..3 {
+            assert_eq!(*lookups.find(slow.resolver()).await.unwrap(), [IpAddr::from(ADDRESS)]);
+        }
+        assert!(slow.resolvers() <= 2, "the others joined a lookup under way");
+        drop(slow);
+    });
+}
+
+#[test]
+fn each_dial_begins_with_another_address_of_the_first_family() {
+    run(async {
+        let lookups = lookups(1);
+        let addresses = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|address| address.parse().unwrap());
+        let records = AddressRecords { addresses: addresses.to_vec(), ttl: Duration::from_secs(60) };
+        lookups.known.lock().unwrap().take_in(Ok(records), Instant::now()).unwrap();
+        let mut firsts = Vec::new();
+        for _ in 0..4 {
+            let found = lookups.resolve("origin.example", 80).await.unwrap();
+            assert_eq!((found.len(), found[2].is_ipv6()), (3, true));
+            firsts.push(found[0].ip().to_string());
+        }
+        assert_eq!(firsts, ["192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.2"]);
     });
 }

@@ -1,5 +1,6 @@
 //! Certificates that the server orders itself, from Pebble.
 
+mod fleet;
 mod pebble;
 
 use std::fs;

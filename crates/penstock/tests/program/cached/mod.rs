@@ -15,6 +15,7 @@ mod interim;
 mod lies;
 mod live;
 pub(crate) mod low_latency;
+mod names;
 mod own_words;
 mod packager;
 pub(crate) mod passing;

@@ -103,6 +103,13 @@ fn a_configuration_from_standard_input_has_its_paths_at_the_base_directory() {
     let said = check(&[], &[]).directory(&files.at("")).run_with_input(text.as_bytes()).ok();
     assert!(said.stderr.starts_with("<stdin>:4: key_log: "), "{}", said.stderr);
     assert!(said.text().starts_with("<stdin>: fine: "));
+    let positional = |more: &[&str]| Tool::penstock().args(["check"]).args(more);
+    let said = positional(&["-", "--base", &base]).run_with_input(text.as_bytes()).ok();
+    assert!(said.text().starts_with("<stdin>: fine: "), "a name without -c");
+    let path = files.write("edge.yaml", &text);
+    assert!(positional(&[&path]).run().ok().text().contains("edge.yaml: fine: "));
+    positional(&[]).run().exits_with(2);
+    positional(&[&path, "-c", &path]).run().exits_with(2);
     let elsewhere = check(&["--base", "/nowhere"], &[]).run_with_input(text.as_bytes()).exits_with(2);
     assert!(elsewhere.stderr.contains("<stdin>:5: include: "), "{}", elsewhere.stderr);
 }

@@ -1,5 +1,6 @@
 //! How fast responses are sent. A slow machine is slower than the pace, and none is faster: tests assert the least time alone.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -121,4 +122,43 @@ fn a_paced_response_does_not_hold_others_of_its_connection() {
     assert!(
         server.access_log().iter().all(|line| line["target"] != "/film.mp4" || line["outcome"] != "complete")
     );
+}
+
+/// A film of four seconds in MP4, whose `moov` is in front of its pictures or behind them.
+fn film(path: &Path, flags: &str) -> Vec<u8> {
+    let source = "testsrc2=size=320x240:rate=25:duration=4";
+    let encoder = ["-c:v", "mpeg4", "-b:v", "800k", "-movflags", flags, "-f", "mp4"];
+    Tool::new("ffmpeg").args(["-v", "error", "-f", "lavfi", "-i", source]).args(encoder).arg(path).run().ok();
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn films_are_sent_at_a_multiple_of_their_bitrate_from_files_and_from_the_cache() {
+    // Four seconds at twice the bitrate, without the last piece; two pieces to spare.
+    const LEAST: Duration = Duration::from_millis(1500);
+    let files = Setup::new().sites("- origin: {directory: root}\n  pace: {rate: 2x}").start();
+    let memory = memory_directory();
+    for (name, flags) in [("front.mp4", "+faststart"), ("behind.mp4", "0")] {
+        let bytes = film(&files.root().join(name), flags);
+        let moov = bytes.windows(4).position(|window| window == b"moov");
+        assert_eq!(moov < Some(bytes.len() / 2), name == "front.mp4");
+        let (content, time) = fetch(&files, &["--http2"], &files.url(&format!("/{name}")));
+        assert!(content == bytes && time >= LEAST, "{name}: {time:?}");
+        let directory = memory.path().join(name);
+        let cache = format!("cache: {{memory: {{directory: {}, size: 64MiB}}}}", directory.display());
+        let body = bytes.clone();
+        let origin = Origin::start(move |_, _, stream| {
+            answer(stream, "200 OK", "Cache-Control: max-age=600\r\nETag: \"a\"\r\n", &body)
+        });
+        let sites = format!("- origin: {{http: [\"{}\"]}}\n  pace: {{rate: 2x}}", origin.url());
+        let server = Setup::new().sites(&sites).section(&cache).start();
+        // The first is a miss, whose last bytes may not be there when it begins.
+        let (content, _) = fetch(&server, &["--http1.1"], &server.url("/film"));
+        assert!(content == bytes);
+        let (content, time) = fetch(&server, &["--http1.1"], &server.url("/film"));
+        assert!(content == bytes && time >= LEAST, "{name} from the cache: {time:?}");
+    }
+    // What says no time is sent without a pace; else it would take longer than curl waits.
+    files.file("noise.mp4", 20_000_000);
+    fetch(&files, &["--http1.1"], &files.url("/noise.mp4"));
 }

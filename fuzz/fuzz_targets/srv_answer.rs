@@ -1,5 +1,0 @@
-//! Arbitrary bytes as the answer of a DNS server.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_cluster::fuzz_srv_answer(input));
