@@ -17,7 +17,7 @@ export const serveDemo = () => serve(['--root', inRepository('demo/media'), '--l
 
 /**
  * Runs `penstock serve` with these arguments. Resolves, once the program has said everything that is looked for, to what
- * was found by name, and a way to stop it, which resolves to its exit code.
+ * was found by name, a way to send it a signal, and one to stop it, which resolves to its exit code.
  */
 export async function serve(args, wanted) {
   const child = spawn(program, ['serve', ...args]);
@@ -43,5 +43,5 @@ export async function serve(args, wanted) {
     const [code] = await ended;
     return code;
   };
-  return { ...found, stop };
+  return { ...found, stop, tell: (signal) => child.kill(signal) };
 }

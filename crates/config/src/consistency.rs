@@ -13,6 +13,7 @@ impl Config {
     pub fn inconsistencies(&self) -> Vec<Fault> {
         let mut found = self.hosts_without_certificate();
         found.extend(self.listeners_around_client_certificates());
+        found.extend(self.steering_behind_a_drain());
         found
     }
 
@@ -37,6 +38,23 @@ impl Config {
             }
         }
         found
+    }
+
+    /// Steering manifests that players ask for too seldom to leave a node of the cluster that drains.
+    fn steering_behind_a_drain(&self) -> Vec<Fault> {
+        let lasts = self.limits.lame_duck;
+        let late = self.sites.iter().enumerate().filter_map(|(number, site)| {
+            let steering = site.settings.players.steering.as_ref().filter(|_| self.cluster.is_some())?;
+            (steering.ttl >= lasts).then(|| {
+                let what = format!(
+                    "steering: players ask every {:?}, and a node that drains is gone {lasts:?} after the signal",
+                    steering.ttl
+                );
+                let instead = "write a limits.lame_duck that is longer than ttl, or a shorter ttl";
+                Fault { instead: instead.to_owned(), ..self.fault_of(Place::Steering(number), what) }
+            })
+        });
+        late.collect()
     }
 
     /// Listeners without TLS that serve sites, although clients need a certificate.

@@ -26,6 +26,7 @@ mod metrics;
 mod ocsp;
 mod origins;
 mod pem;
+mod players;
 mod private_keys;
 mod query;
 pub(crate) mod reader;

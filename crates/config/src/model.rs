@@ -15,6 +15,7 @@ mod keys;
 mod keyserver;
 mod limits;
 mod origin;
+mod players;
 mod route;
 mod site;
 mod tls;
@@ -44,6 +45,7 @@ pub use self::limits::Limits;
 pub use self::origin::{
     Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached, Upgrades,
 };
+pub use self::players::{CmcdRules, Pathway, PlayerRules, Steering};
 pub use self::route::{
     Canonical, Condition, ConditionTest, ErrorPage, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
 };

@@ -20,6 +20,8 @@ pub enum Place {
     DiskTier(usize),
     /// A host of a site, by both numbers.
     Host(usize, usize),
+    /// The content steering of the site with this number.
+    Steering(usize),
     /// The store of the fleet.
     Store,
     /// The access log.
@@ -38,6 +40,10 @@ pub(crate) fn places(root: &raw::Root, addresses: Vec<(SocketAddr, Position)>) -
     places.extend(root.user.as_ref().map(|text| (Place::User, position(text))));
     places.extend(root.cache.iter().flat_map(|section| tiers(&section.value)));
     places.extend(hosts(root));
+    let sites = root.sites.iter().flat_map(|list| &list.value).enumerate();
+    places.extend(sites.filter_map(|(number, site)| {
+        Some((Place::Steering(number), position(site.value.settings.steering.as_ref()?)))
+    }));
     let store = root.fleet.as_ref().map(|section| {
         let url = section.value.valkey.as_ref();
         (Place::Store, url.map_or_else(|| position(section), position))

@@ -6,6 +6,7 @@ mod access;
 mod cluster;
 mod keys;
 mod origin;
+mod players;
 mod route;
 
 use serde_saphyr::Spanned;
@@ -14,6 +15,7 @@ pub(crate) use self::access::{Access, BasicAccess, CountryAccess, JwtAccess, Pac
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
+pub(crate) use self::players::{Cmcd, Pathway, Steering};
 pub(crate) use self::route::{Conditions, ErrorPage, Redirect, Respond, Route, Site};
 use crate::section::{Pairs, Sections, Text, Texts, WordOr, section};
 
@@ -300,6 +302,12 @@ section! {
         maintenance: Text, "file", "off";
         /// The host that requests should ask for; those for another one get a redirect to it.
         canonical_host: Text, "host name", "off";
+        /// What is done with what players say of themselves (CMCD); see [players.md](players.md#cmcd).
+        cmcd: Spanned<Cmcd>, "section", "";
+        /// Tell players the throughput and the round-trip time of their connection (`CMSD-Dynamic`, CTA-5006); see [players.md](players.md#cmsd).
+        cmsd: Text, "`true`, `false`", "false";
+        /// Content steering of HLS and DASH players; see [players.md](players.md#content-steering).
+        steering: Spanned<Steering>, "section", "off";
     }
 }
 
@@ -330,6 +338,8 @@ section! {
         query: Spanned<WordOr<QueryRules>>, "`all`, `ignore_all` or section", "all";
         /// Segments of an HLS playlist that are fetched ahead when a viewer asks for one; 0 is off. See [live.md](live.md#prefetching).
         prefetch: Text, "number", "1";
+        /// Fetch by the number in the name (`seg-7.m4s`, then `seg-8.m4s`) where no playlist tells what comes next and `prefetch` is not 0; see [live.md](live.md#prefetching).
+        prefetch_numbers: Text, "`true`, `false`", "false";
     }
 }
 

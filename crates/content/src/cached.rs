@@ -9,4 +9,4 @@ mod restore;
 
 pub(crate) use find::find_fresh;
 pub(crate) use lookup::{Lookup, LookupResult};
-pub(crate) use prefetch::prefetch_next;
+pub(crate) use prefetch::{prefetch_named, prefetch_next};

@@ -8,23 +8,25 @@ pub use body_stream::{BodyChunk, BodyStream};
 pub(crate) use body_stream::{Piece, Pieces, wait_for_bytes};
 pub(crate) use past_cache::may_go_past_cache;
 pub use relayed_body::RelayedBody;
-pub(crate) use write_body::{claim_missing, slices_of, window};
+pub(crate) use write_body::{claim_missing, fill_window, slices_of, window};
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use penstock_cache::{Object, SliceFill};
+use penstock_cache::{Object, SliceClaim, SliceFill};
 use penstock_config::limits;
 use penstock_origin::http::OriginError;
 
 use crate::context::Context;
 use crate::fault::FillFault;
 use crate::fill::write_body::{Fill, give_up, write_body, write_to_the_end};
+use crate::networks::NetworkFull;
 use crate::object::ObjectMetadata;
 use crate::origin::{FetchedResponse, ask_for, part_request, wait_before_retry};
 use crate::requester::Requester;
 use crate::store::Store;
+use crate::task;
 
 /// Fills a new object with the body that came with its head.
 ///
@@ -70,6 +72,29 @@ pub(crate) async fn fetch_slice(
     if let Err(fault) = filled {
         record_fault(context, store, &object, fault);
     }
+}
+
+/// Starts to fetch a slice that no reader waits for, unless it is there or on its way.
+///
+/// # Errors
+/// [`NetworkFull`]: the requester's network has its share of such fetches.
+pub(crate) fn fetch_slice_ahead(
+    context: &Rc<Context>,
+    store: &Arc<Store>,
+    requester: Requester,
+    object: &Arc<Object<ObjectMetadata>>,
+    slice: u32,
+) -> Result<(), NetworkFull> {
+    if let SliceClaim::Missing(fill) = object.claim_slice(slice) {
+        let place = context.enter_prefetch(requester)?;
+        object.metadata().readers.mark_slice(&store.prefetches, slice);
+        let (context, store) = (Rc::clone(context), Arc::clone(store));
+        task::spawn(async move {
+            let _place = place;
+            fetch_slice(&context, &store, requester, fill).await;
+        });
+    }
+    Ok(())
 }
 
 /// Fills the slices of `fills`, after an earlier response ended with `outcome`. Each response that brings bytes gives the

@@ -11,7 +11,7 @@ mod outgoing;
 mod peer;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct Peers {
     serving: AtomicU64,
     /// The load of this node, without those requests.
     own_load: SharedLoad,
+    /// Whether this node will stop soon.
+    own_leaving: AtomicBool,
     changes: Mutex<Changes>,
     /// When this node purged last.
     purged: Mutex<Option<Instant>>,
@@ -92,6 +94,8 @@ pub struct PeerStatus {
     pub weight: u32,
     /// Whether it answers.
     pub up: bool,
+    /// Whether it will stop soon.
+    pub leaving: bool,
     /// What it has to do, as it said last.
     pub load: Load,
     /// Why it failed last; empty if it did not.
@@ -137,6 +141,7 @@ impl Peers {
             outgoing: known.map_or_else(Arc::default, |known| Arc::clone(&known.outgoing)),
             serving: AtomicU64::new(0),
             own_load: SharedLoad::default(),
+            own_leaving: AtomicBool::new(false),
             changes: Mutex::new(Changes { up, since: now }),
             purged: Mutex::default(),
             missed,
@@ -218,6 +223,7 @@ impl Peers {
             own: place == members.own,
             weight: peer.node.weight,
             up: members.is_up(place),
+            leaving: if place == members.own { self.leaves() } else { peer.is_leaving() },
             load: if place == members.own { self.own_load() } else { peer.load() },
             fault: peer.last_fault(),
             purges_missed: self.missed.of(peer.name()),
@@ -232,6 +238,7 @@ impl Peers {
         for peer in self.members.load().others() {
             peer.origin().check_health(now);
             peer.end_stall(now);
+            peer.note_state();
         }
         self.note_changes(now);
     }
@@ -249,6 +256,16 @@ impl Peers {
     /// Notes what this node has to do for clients: open connections, and how busy its workers are in thousandths.
     pub fn set_own_load(&self, connections: u64, busy: u64) {
         self.own_load.set(Load { requests: 0, connections, busy });
+    }
+
+    /// Notes whether this node will stop soon, which the others are told.
+    pub fn set_leaving(&self, is_leaving: bool) {
+        self.own_leaving.store(is_leaving, Ordering::Relaxed);
+    }
+
+    /// Whether this node will stop soon.
+    pub(crate) fn leaves(&self) -> bool {
+        self.own_leaving.load(Ordering::Relaxed)
     }
 
     /// What this node has to do.

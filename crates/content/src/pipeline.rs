@@ -5,6 +5,7 @@
 //! | site | which site answers for the authority of the request, and which of its routes | `SiteTable::find`, `RoutedSite::route` |
 //! | maintenance | whether the site is out of service | `Maintenance::is_on` |
 //! | redirect | whether the request should use HTTPS or another host | `redirect` |
+//! | steering | whether it asks for the steering manifest of the site, which needs no token | `steered` |
 //! | admit | whether the request may be answered: address, page, limits, password (`admit::guard`), loop, early data, token | `admit` |
 //! | rewrite | which path the origin is asked for | `rewrite` |
 //! | source | where the response comes from: the method and the origin of the site | `source`, then `cached`, `relayed` or `forwarded` |
@@ -17,6 +18,7 @@ mod facts;
 mod field_rules;
 mod finish;
 mod forwarded;
+mod next_object;
 mod redirect;
 mod relayed;
 mod request_body;
@@ -26,12 +28,12 @@ mod source;
 use std::rc::Rc;
 use std::time::Instant;
 
-use penstock_http::Rejection;
+use penstock_http::{Method, Rejection, Request};
 
 use crate::context::Context;
 use crate::request_id::RequestId;
 use crate::response::{BytePace, ClientRequest, Exchange, Response};
-use crate::site::Permit;
+use crate::site::{Permit, Steering, without_cmcd};
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
 use crate::site::signed_urls::UnsignedTarget;
@@ -39,6 +41,7 @@ pub use admit::Refusal;
 use admit::{admit, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
 use finish::finish;
+use next_object::next_object;
 use redirect::to_canonical;
 pub(crate) use redirect::to_https;
 pub use request_body::RequestBody;
@@ -95,6 +98,10 @@ pub(crate) async fn handle_client(
             Ok(*response)
         }
         Ok((site, Prepared::Request(other))) => {
+            if site.cmcd.prefetch {
+                exchange.next =
+                    found.ok().and_then(|sites| next_object(&exchange, sites, site)).map(Box::new);
+            }
             if let Some(other) = other {
                 admitted = other;
                 // Boxed: most requests keep their target.
@@ -129,6 +136,31 @@ pub(crate) async fn handle_client(
     Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal, id }
 }
 
+/// The steering manifest, if a request asks for it. It needs no token: it names pathways, and no content.
+fn steered(exchange: &Exchange<'_>, steering: &Steering) -> Option<Response> {
+    let request = exchange.client.head;
+    if !matches!(request.method(), Method::Get | Method::Head) {
+        return None;
+    }
+    let manifest = steering.manifest(request.raw_path(), request.query())?;
+    let mut response = Response::text(manifest);
+    response.head.fields.remove(|name| name.eq_ignore_ascii_case(b"Content-Type"));
+    response.head.fields.field("Content-Type", "application/json").field("Cache-Control", "no-store");
+    if !exchange.wants_body() {
+        response.withhold_body();
+    }
+    Some(response)
+}
+
+/// The target of a request without what its player says of itself, for sites with an HTTP origin.
+fn for_origin<'r>(
+    site: &Site,
+    request: &'r Request<'r>,
+    unsigned: Option<UnsignedTarget<'r>>,
+) -> Option<UnsignedTarget<'r>> {
+    if site.http().is_some() { without_cmcd(request, unsigned) } else { unsigned }
+}
+
 /// What the stages before the source make of a request.
 enum Prepared<'r> {
     /// A response without a source. Boxed: most requests have one.
@@ -157,7 +189,12 @@ async fn prepare<'r>(
         return Ok(Prepared::Response(Box::new(response)));
     }
     guard(context, site, client, permit).await?;
-    let unsigned = admit(context, site, client)?;
+    if let Some(steering) = &site.steering
+        && let Some(response) = steered(exchange, steering)
+    {
+        return Ok(Prepared::Response(Box::new(response)));
+    }
+    let unsigned = for_origin(site, client.head, admit(context, site, client)?);
     match &site.rewrite {
         None => Ok(Prepared::Request(unsigned)),
         Some(rewrite) => rewritten(rewrite, client.head, unsigned).map(Prepared::Request),

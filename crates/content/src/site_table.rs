@@ -197,6 +197,11 @@ impl SiteTable {
         path.map_or("", String::as_str)
     }
 
+    /// Whether a site, or a route of it, tells players what the network says of their connection.
+    pub fn tells_path(&self, site: SiteNumber, route: Option<RouteNumber>) -> bool {
+        self.sites.get(site.0).is_some_and(|site| site.numbered(route.map(|route| route.0)).cmsd)
+    }
+
     /// The origins of all sites, each once.
     pub fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
         self.origins_by_site().map(|(_, origin)| origin)

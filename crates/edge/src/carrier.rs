@@ -3,6 +3,7 @@
 mod alternative;
 mod answered;
 mod asked;
+mod cmsd;
 mod drive;
 mod multiplexer;
 mod record;
@@ -11,6 +12,7 @@ mod upload;
 
 pub(crate) use alternative::{alternative, name_alternative};
 pub(crate) use answered::{Answered, CarriedBy};
+pub(crate) use cmsd::tell_path;
 pub(crate) use drive::{Carrier, Sent, drive, send, short_reason};
 pub(crate) use multiplexer::{
     Multiplexer, Outgoing, SERVER, Stalled, StreamCount, StreamHead, StreamRequestHead,

@@ -18,7 +18,7 @@ use penstock_sys::socket::carriage;
 use tokio::task::coop::consume_budget;
 
 use crate::carrier::{
-    Answered, BoundedBody, CarriedBy, Sent, drive, name_alternative, record, record_refusal,
+    Answered, BoundedBody, CarriedBy, Sent, drive, name_alternative, record, record_refusal, tell_path,
 };
 use crate::clients::IdleEntry;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Unacknowledged};
@@ -210,6 +210,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
         }
     };
     name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
+    tell_path(&mut response.head.fields, settings, (site, route), || carriage(&connection.socket).ok());
     let (status, cache) = (response.head.status, response.cache_status.map(CacheStatus::outcome));
     let version = parsed.as_ref().map_or(HttpVersion::Http11, Request::version);
     let sent = respond(connection, response, version, may_stay, settings).await;

@@ -370,6 +370,7 @@ fn report_to_cluster(worker: &Worker, common: &AllWorkers) {
     let Some(cluster) = &settings.cluster else { return };
     let busy = common.collector.busy_thousandths();
     cluster.peers.set_own_load(common.connections.open() as u64, busy);
+    cluster.peers.set_leaving(worker.is_unhealthy());
     cluster.peers.check_health(Instant::now());
     if let Some(store) = &settings.store {
         repeat_missed_purges(store, &cluster.peers);

@@ -1,6 +1,7 @@
 //! What a player says of itself with a request: Common Media Client Data (CTA-5004), in header fields or in the query.
 //!
-//! A key that has no meaning here, or a value that does not fit its key, is passed over: the request is answered all the same.
+//! A key that has no meaning here, or a value that does not fit its key, is passed over. A list that is too long or no list at
+//! all is malformed, and none of its keys counts. The request is answered all the same.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,10 +10,13 @@ use crate::query::decoded;
 use crate::request::Request;
 
 /// The header fields. A key may be in any of them.
-const FIELDS: [&str; 4] = ["CMCD-Request", "CMCD-Object", "CMCD-Status", "CMCD-Session"];
+pub const FIELDS: [&str; 4] = ["CMCD-Request", "CMCD-Object", "CMCD-Status", "CMCD-Session"];
 
 /// The parameter of a query.
-const PARAMETER: &str = "CMCD=";
+pub const PARAMETER: &str = "CMCD";
+
+/// Bytes of one list of keys, in a field or decoded from the query. A longer one is not read.
+pub const LIST_BYTES_MAX: usize = 2048;
 
 /// Bytes of a name that a player gives, at most (CTA-5004 has 64 characters).
 const NAME_BYTES: usize = 64;
@@ -34,27 +38,19 @@ pub struct Cmcd {
     pub bitrate: Option<u64>,
     /// `mtp`: the throughput that the player has measured, in kbit/s.
     pub throughput: Option<u64>,
+    /// Whether any list of keys was malformed.
+    pub malformed: bool,
 }
 
 impl Cmcd {
     /// Reads what comes with a request; `None` if nothing does.
     pub fn of(request: &Request<'_>) -> Option<Self> {
-        let parameter = request.query().and_then(parameter);
-        if parameter.is_none() && !request.has_cmcd_field() {
-            return None;
-        }
         let mut found = Self::default();
-        if let Some(list) = parameter.and_then(decoded) {
-            found.read(&list);
-        }
-        if request.has_cmcd_field() {
-            for (name, value) in request.fields() {
-                if FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name)) {
-                    found.read(std::str::from_utf8(value).unwrap_or_default());
-                }
-            }
-        }
-        Some(found)
+        each_list(request, |list| match list {
+            Some(list) => found.read(list),
+            None => found.malformed = true,
+        })
+        .then_some(found)
     }
 
     /// Reads a list of keys.
@@ -75,9 +71,88 @@ impl Cmcd {
     }
 }
 
+/// What a player will ask for next, as far as it says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NextRequest {
+    /// `nor`: a reference to the object, relative to that of the request; `None` for the same object.
+    pub object: Option<String>,
+    /// `nrr`: the first byte of the range, and the last one unless it is that of the object.
+    pub range: Option<(u64, Option<u64>)>,
+    /// `bl`: how much is in the buffer.
+    pub buffer: Option<Duration>,
+}
+
+impl NextRequest {
+    /// Reads what comes with a request; `None` if that is nothing.
+    pub fn of(request: &Request<'_>) -> Option<Self> {
+        let mut found = Self::default();
+        each_list(request, |list| {
+            for (key, value) in Items(list.unwrap_or_default()) {
+                match (key, value) {
+                    ("nor", Some(value)) => found.object = reference(value),
+                    ("nrr", Some(value)) => found.range = range(value),
+                    ("bl", Some(value)) => found.buffer = value.parse().ok().map(Duration::from_millis),
+                    _ => {}
+                }
+            }
+        });
+        (found != Self::default()).then_some(found)
+    }
+}
+
+/// Whether a field of a request has keys of a player. `name` in any case.
+pub fn is_field(name: &str) -> bool {
+    FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name))
+}
+
+/// Gives each list of keys that comes with a request to `read`, and `None` for one that is malformed. Returns whether there is
+/// any.
+fn each_list(request: &Request<'_>, mut read: impl FnMut(Option<&str>)) -> bool {
+    let parameter = request.query().and_then(parameter);
+    if let Some(written) = parameter {
+        read(decoded(written).as_deref().filter(|list| is_well_formed(list)));
+    }
+    if request.has_cmcd_field() {
+        for (_, value) in request.fields().filter(|(name, _)| is_field(name)) {
+            read(std::str::from_utf8(value).ok().filter(|list| is_well_formed(list)));
+        }
+    }
+    parameter.is_some() || request.has_cmcd_field()
+}
+
 /// The value of the parameter, still percent-encoded.
 fn parameter(query: &str) -> Option<&str> {
-    query.split('&').find_map(|parameter| parameter.strip_prefix(PARAMETER))
+    query.split('&').find_map(|parameter| parameter.strip_prefix(PARAMETER)?.strip_prefix('='))
+}
+
+/// Whether a text is a dictionary in its outlines (RFC 8941 §3.2): items with keys, whose quotes are closed, or nothing.
+fn is_well_formed(list: &str) -> bool {
+    let key_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte);
+    let is_key = |key: &str| !key.is_empty() && key.bytes().all(key_byte);
+    let closed = || {
+        let mut quotes = Quotes::default();
+        list.bytes().for_each(|byte| quotes.pass(byte));
+        !quotes.is_open
+    };
+    list.len() <= LIST_BYTES_MAX
+        && !list.ends_with(',')
+        && Items(list).all(|(key, _)| is_key(key))
+        && closed()
+}
+
+/// The first reference of a value: a quoted one, or a list of them in parentheses (CTA-5004-B).
+fn reference(value: &str) -> Option<String> {
+    let quoted = value.strip_prefix('(').unwrap_or(value).strip_prefix('"')?;
+    let text = decoded(&quoted[..quoted.find('"')?])?;
+    (!text.is_empty()).then(|| text.into_owned())
+}
+
+/// A quoted range: `"0-499"` or `"500-"`.
+fn range(value: &str) -> Option<(u64, Option<u64>)> {
+    let (first, last) = value.strip_prefix('"')?.strip_suffix('"')?.split_once('-')?;
+    let first = first.parse().ok()?;
+    let last = if last.is_empty() { None } else { Some(last.parse().ok()?) };
+    last.is_none_or(|last| first <= last).then_some((first, last))
 }
 
 /// A name, without its quotes, cut to its bound.
@@ -128,20 +203,30 @@ impl<'l> Iterator for Items<'l> {
 
 /// Where the first item of a list ends: at a comma that is not quoted.
 fn end_of_item(list: &str) -> usize {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut quotes = Quotes::default();
     let end = list.bytes().position(|byte| {
-        if std::mem::take(&mut is_escaped) {
-            return false;
-        }
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b'\\' => is_escaped = is_quoted,
-            b',' => return !is_quoted,
-            _ => {}
-        }
-        false
+        quotes.pass(byte);
+        byte == b',' && !quotes.is_open
     });
     end.unwrap_or(list.len())
+}
+
+/// Whether the next byte of a list is quoted.
+#[derive(Default)]
+struct Quotes {
+    is_open: bool,
+    is_escaped: bool,
+}
+
+impl Quotes {
+    fn pass(&mut self, byte: u8) {
+        match byte {
+            _ if std::mem::take(&mut self.is_escaped) => {}
+            b'"' => self.is_open = !self.is_open,
+            b'\\' => self.is_escaped = self.is_open,
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +275,7 @@ mod tests {
             startup: true,
             bitrate: Some(3200),
             throughput: Some(48_100),
+            malformed: false,
         };
         assert_eq!(of_query(query), Some(expected));
     }
@@ -199,7 +285,8 @@ mod tests {
         assert_eq!(of_query("a=CMCD=bs&xCMCD=bs"), None);
         assert_eq!(of_query("CMCD=bs").map(|found| found.starved), Some(true));
         assert_eq!(of_query("CMCD="), Some(Cmcd::default()));
-        assert_eq!(of_query("CMCD=%zz"), Some(Cmcd::default()), "broken percent-encoding");
+        let malformed = Some(Cmcd { malformed: true, ..Cmcd::default() });
+        assert_eq!(of_query("CMCD=%zz"), malformed, "broken percent-encoding");
     }
 
     #[test]
@@ -207,17 +294,63 @@ mod tests {
         let found = of_list("bl=-1,br=0,mtp=x,sid,unknown=7,bs=false,su=true,br=(1 2)");
         assert_eq!(found, Cmcd { startup: true, ..Cmcd::default() });
         assert_eq!(of_list("bl=18446744073709551616").buffer, None);
-        assert_eq!(of_list(",,=,=x,\"\\").session, None);
+    }
+
+    #[test]
+    fn a_list_that_is_none_or_too_long_is_malformed_and_none_of_its_keys_counts() {
+        let malformed = |list: &str| {
+            let found = read(&format!(
+                "GET /a HTTP/1.1\r\nHost: a\r\nCMCD-Status: {list}\r\nCMCD-Request: su\r\n\r\n"
+            ));
+            let found = found.unwrap();
+            assert!(found.startup && (found.malformed || found.starved), "{list}");
+            found.malformed
+        };
+        let long = |more| format!("bs,cid=\"{}\"", "x".repeat(LIST_BYTES_MAX - "bs,cid=\"\"".len() + more));
+        for wrong in ["bs,sid=\"open", "bs,,", ",bs", "bs,=x", "bs,a b", "bs,", "bs,sid=\"a\\\"", &long(1)] {
+            assert!(malformed(wrong), "{wrong}");
+        }
+        for right in ["bs", "bs, sid=\"a,b\"", "bs,com.example-x=1", &long(0)] {
+            assert!(!malformed(right), "{right}");
+        }
+    }
+
+    #[test]
+    fn the_next_object_and_its_range_are_read() {
+        let next = |list: &str| {
+            let list = list.replace('%', "%25").replace('"', "%22").replace(' ', "%20");
+            let head = format!("GET /a?CMCD={list} HTTP/1.1\r\nHost: a\r\nCMCD-Request: bl=1500\r\n\r\n");
+            NextRequest::of(
+                &Request::parse(
+                    head.as_bytes(),
+                    &HeadLimits { head_bytes: 8192, fields: 64, target_bytes: 4096 },
+                )
+                .unwrap(),
+            )
+        };
+        let buffer = Some(Duration::from_millis(1500));
+        let of = |object: Option<&str>, range| {
+            Some(NextRequest { object: object.map(str::to_owned), range, buffer })
+        };
+        assert_eq!(next("nor=\"..%2F300kbps%2Ftrack.m4v\""), of(Some("../300kbps/track.m4v"), None));
+        assert_eq!(next("nor=(\"b.m4s\" \"c.m4s\")"), of(Some("b.m4s"), None));
+        assert_eq!(next("nor=\"b.m4s\",nrr=\"0-99\""), of(Some("b.m4s"), Some((0, Some(99)))));
+        assert_eq!(next("nrr=\"500-\""), of(None, Some((500, None))));
+        for nothing in
+            ["bs", "nor", "nor=b", "nor=\"\"", "nrr=\"-500\"", "nrr=\"9-1\"", "nor=\"%zz\"", "nrr=1-2"]
+        {
+            assert_eq!(next(nothing), of(None, None), "{nothing}");
+        }
     }
 
     #[test]
     fn quoted_names_hold_commas_and_escapes_and_are_bounded() {
-        let found = of_list("nor=\"a,bs,b\", cid=\"a \\\"b\\\\, su\",sid=\"open, bs");
+        let found = of_list("nor=\"a,bs,b\", cid=\"a \\\"b\\\\, su\",sid=\"one, bs\"");
         assert_eq!(
             (found.content.as_deref(), found.starved, found.startup),
             (Some("a \"b\\, su"), false, false)
         );
-        assert_eq!(found.session.as_deref(), Some("open, bs"));
+        assert_eq!(found.session.as_deref(), Some("one, bs"));
         let long = of_list(&format!("cid=\"{}\"", "é".repeat(100)));
         assert_eq!(long.content.as_deref().map(str::len), Some(64));
     }

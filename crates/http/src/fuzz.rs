@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::body::BodyDecoder;
 use crate::caching::{DefaultLifetimes, Directives, Response, Storage, normalised};
-use crate::cmcd::Cmcd;
+use crate::cmcd::{Cmcd, LIST_BYTES_MAX, NextRequest};
 use crate::conditional::{Validators, evaluate};
 use crate::manifest::{Delivery, Manifest, Playlist, Position, Reach, resolve};
 use crate::multipart::{Boundary, Multipart};
@@ -33,6 +33,10 @@ pub fn fuzz_request_head(input: &[u8]) {
     }
     if let Ok(path) = request.url_path() {
         assert!(path.starts_with('/') && path.split('/').all(|segment| !matches!(segment, "." | "..")));
+    }
+    if let Some(next) = NextRequest::of(&request) {
+        let object = next.object.map(|object| object.len());
+        assert!(object.is_none_or(|length| (1..=LIST_BYTES_MAX).contains(&length)));
     }
     if let Some(said) = Cmcd::of(&request) {
         let names = [&said.session, &said.content].into_iter().flatten();

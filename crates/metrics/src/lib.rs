@@ -67,7 +67,7 @@ pub use labels::{
 pub use log::LogCounters;
 pub use origin::{ANSWERED, OriginCounters};
 pub use players::PlayerSaid;
-pub use prefetch::{Prefetched, Prefetches};
+pub use prefetch::{PrefetchKind, Prefetched, Prefetches};
 pub use readings::{
     ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
     OrdersReading, OriginRequestsReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading,

@@ -19,6 +19,7 @@ pub(crate) struct KindOfPlayer {
     pub(crate) requests: Counter,
     pub(crate) starved: Counter,
     pub(crate) startup: Counter,
+    pub(crate) malformed: Counter,
     pub(crate) buffer: Histogram,
     pub(crate) throughput: Histogram<Multiple>,
 }
@@ -36,6 +37,8 @@ pub struct PlayerSaid<'a> {
     pub starved: bool,
     /// Whether it needs the object to start.
     pub startup: bool,
+    /// Whether a part of it is malformed, and was not read.
+    pub malformed: bool,
     /// The throughput that it has measured, and the encoded bitrate of the object, in the same unit.
     pub throughput: Option<(u64, u64)>,
 }
@@ -46,6 +49,7 @@ impl PlayerCounters {
         kind.requests.add(1);
         kind.starved.add(u64::from(said.starved));
         kind.startup.add(u64::from(said.startup));
+        kind.malformed.add(u64::from(said.malformed));
         if let Some(buffer) = said.buffer {
             kind.buffer.observe(buffer);
         }

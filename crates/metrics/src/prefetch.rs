@@ -46,10 +46,37 @@ impl Prefetched {
     }
 }
 
+/// Where the name of a prefetched segment was known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefetchKind {
+    /// A player said it (CMCD `nor`).
+    Cmcd,
+    /// A playlist has it behind the segment that was requested.
+    Playlist,
+    /// Its name has the next number.
+    Number,
+}
+
+impl PrefetchKind {
+    /// Every kind, in the order of its counters.
+    pub const ALL: [Self; 3] = [Self::Cmcd, Self::Playlist, Self::Number];
+
+    /// The label value.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Cmcd => "cmcd",
+            Self::Playlist => "playlist",
+            Self::Number => "number",
+        }
+    }
+}
+
 /// Counts prefetches and bounds how many segments are prefetched at once. Any thread may count.
 #[derive(Debug, Default)]
 pub struct Prefetches {
     counts: [AtomicU64; Prefetched::ALL.len()],
+    /// Segments that were used, and segments that were wasted, by kind.
+    segments: [[AtomicU64; 2]; PrefetchKind::ALL.len()],
     /// Segments that are being fetched.
     under_way: AtomicUsize,
 }
@@ -63,6 +90,17 @@ impl Prefetches {
     /// The count of an event since the start.
     pub fn get(&self, what: Prefetched) -> u64 {
         self.counts[what as usize].load(Relaxed)
+    }
+
+    /// Counts the end of a prefetched segment: whether a client requested it before it was evicted.
+    pub fn end_segment(&self, kind: PrefetchKind, is_used: bool) {
+        self.add(if is_used { Prefetched::SegmentUseful } else { Prefetched::SegmentWasted }, 1);
+        self.segments[kind as usize][usize::from(!is_used)].fetch_add(1, Relaxed);
+    }
+
+    /// Segments of a kind that were used, and those that were wasted.
+    pub fn segments(&self, kind: PrefetchKind) -> [u64; 2] {
+        self.segments[kind as usize].each_ref().map(|count| count.load(Relaxed))
     }
 
     /// Begins the prefetch of a segment if fewer than `most` are under way; otherwise counts a skipped one and returns

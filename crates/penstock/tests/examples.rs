@@ -35,8 +35,7 @@ fn examples() -> Vec<PathBuf> {
 }
 
 /// Names of the certificates, for all hosts of the examples.
-const NAMES: &str =
-    "subjectAltName=DNS:example.com,DNS:*.example.com,DNS:*.vod.example.com,DNS:*.video.example.com";
+const NAMES: &str = "subjectAltName=DNS:example.com,DNS:edge1.example.com,DNS:*.example.com,DNS:*.vod.example.com,DNS:*.video.example.com";
 
 /// A self-signed certificate and its key, as two files.
 fn make_certificate(chain: &Path, key: &Path) {
@@ -70,6 +69,8 @@ fn make_surroundings(directory: &Path) {
         ("tls/video.crt", "tls/video.key"),
         ("certificates/a.crt", "certificates/a.key"),
         ("origin-ca.pem", "origin-ca.key"),
+        ("cluster.pem", "cluster.key"),
+        ("edge1.example.com.pem", "edge1.example.com.key"),
     ] {
         make_certificate(&etc.join(chain), &etc.join(key));
     }

@@ -110,6 +110,11 @@ pub(super) fn site_cache(
         cookies,
         vary,
         query: raw.query.as_ref().map_or(default.query, |rules| super::query::query(Some(rules), reader)),
+        prefetch_numbers: reader.flag(
+            "prefetch_numbers",
+            raw.prefetch_numbers.as_ref(),
+            default.prefetch_numbers,
+        ),
         prefetch: reader.number(
             "prefetch",
             raw.prefetch.as_ref(),

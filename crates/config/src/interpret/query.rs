@@ -94,6 +94,9 @@ pub(super) fn vary(list: Option<&Texts>, reader: &mut Reader<'_>) -> Vec<String>
         if name.is_empty() || !name.bytes().all(name_byte) {
             let what = format!("vary: `{}` cannot be the name of a field", text.value.escape_debug());
             reader.fault(position(text), what, "write a name such as Accept-Encoding");
+        } else if penstock_http::cmcd::is_field(&name) {
+            let what = format!("vary: {} differs with each request, and selects nothing", text.value);
+            reader.fault(position(text), what, "remove it; cmcd: {to_origin: true} has the origin told");
         } else if NEVER_PASSED.contains(&name.as_str()) {
             let what = format!("vary: {} is never forwarded for cached objects", text.value);
             reader.fault(

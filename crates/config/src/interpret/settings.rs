@@ -13,6 +13,7 @@ use super::error_pages::error_pages;
 use super::field_rules::{Direction, check_request_rules, field_rules};
 use super::listeners::https_port;
 use super::origins::origin;
+use super::players::{check_cmcd, players};
 use super::reader::Reader;
 use super::redirects::{self, canonical, fixed, nothing, rewrite};
 use super::signed_urls::signed_urls;
@@ -113,7 +114,9 @@ pub(super) fn settings(
         settings.dot_files = dot_files(Some(text), reader);
     }
     settings.compress = reader.flag("compress", raw.compress.as_ref(), settings.compress);
+    settings.players = players(raw, settings.players, around.cluster, reader);
     settings.origin = origin?;
+    check_cmcd(raw.cmcd.as_ref(), settings.players.cmcd, &settings.origin, reader);
     check_subjects(raw.limits.as_ref(), &settings, reader);
     check_cache(raw, &settings.origin, reader);
     check_request_rules(raw, &settings, place.here, reader);

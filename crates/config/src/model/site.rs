@@ -10,6 +10,7 @@ use penstock_http::query::QueryRules;
 use super::access::{Access, Pace, SiteLimits};
 use super::field_rules::FieldRules;
 use super::origin::Origin;
+use super::players::PlayerRules;
 use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
 use crate::forwarding::{Forwarded, default_methods};
 use crate::limits;
@@ -94,6 +95,8 @@ pub struct SiteSettings {
     pub error_pages: Vec<ErrorPage>,
     /// The file whose existence answers requests with 503.
     pub maintenance: Option<PathBuf>,
+    /// What it does for players.
+    pub players: PlayerRules,
 }
 
 impl SiteSettings {
@@ -117,6 +120,7 @@ impl SiteSettings {
             rewrite: None,
             error_pages: Vec::new(),
             maintenance: None,
+            players: PlayerRules::default(),
         }
     }
 }
@@ -171,6 +175,8 @@ pub struct CachePolicy {
     pub query: QueryRules,
     /// Segments of a playlist that are fetched ahead of a viewer; 0 is off.
     pub prefetch: usize,
+    /// Whether names with numbers say what comes next, where no playlist does.
+    pub prefetch_numbers: bool,
 }
 
 /// Times by status. A status counts before its class.
@@ -279,6 +285,7 @@ impl Default for CachePolicy {
             vary: Vec::new(),
             query: QueryRules::default(),
             prefetch: limits::PREFETCH_SEGMENTS,
+            prefetch_numbers: false,
         }
     }
 }

@@ -67,3 +67,21 @@ fn a_plain_listener_beside_required_client_certificates_is_named_with_its_line()
         assert_eq!(said(listeners, sites, tls), [""; 0], "{listeners} {sites} {tls}");
     }
 }
+
+#[test]
+fn players_that_ask_too_seldom_to_leave_a_node_that_drains_are_named_with_the_line() {
+    let plain = "[{address: 127.0.0.1:80}]";
+    let with = |keys: &str, cluster: &str| {
+        let sites = format!(
+            "- {{origin: {{directory: video}},\n  steering: {{hls: /s, pathways: [{{id: edge1}}]{keys}}}}}\n{cluster}"
+        );
+        said(plain, &sites, "")
+    };
+    let cluster = "cluster: {self: edge1, nodes: [{name: edge1, address: \"127.0.0.1:1\"}]}\n";
+    let fault = "edge.yaml:4: steering: players ask every 60s, and a node that drains is gone 5s after the signal; \
+                 write a limits.lame_duck that is longer than ttl, or a shorter ttl";
+    assert_eq!(with("", cluster), [fault]);
+    assert_eq!(with(", ttl: 4s", cluster), [""; 0]);
+    assert_eq!(with("", &format!("limits: {{lame_duck: 61s}}\n{cluster}")), [""; 0]);
+    assert_eq!(with("", ""), [""; 0], "nothing drains");
+}

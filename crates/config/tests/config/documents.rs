@@ -80,19 +80,15 @@ fn with_key(section: &str, line: &str) -> String {
         ),
         "sites.origin.timeouts" => with_key("sites.origin", &format!("timeouts: {{{line}}}")),
         "sites.origin.health" => with_key("sites.origin", &format!("health: {{path: /x, {line}}}")),
-        "sites.headers.hsts" => with_key("sites", &format!("headers: {{hsts: {{max_age: 1d, {line}}}}}")),
-        "sites.cors" => with_key("sites", &format!("cors: {{origins: [\"*\"], {line}}}")),
         // Only where answers are cached.
         "sites.cache" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cache: {{{line}}}}}]\n"
         ),
         "sites.cache.query" => with_key("sites.cache", &format!("query: {{{line}}}")),
-        "sites.access.jwt" => with_key("sites", &format!("access: {{jwt: {{keys: jwks.json, {line}}}}}")),
         "log.access" => around(&format!("log: {{access: {{path: stdout, {line}}}}}")),
-        "sites.pace" => with_key("sites", &format!("pace: {{rate: 1MiB, {line}}}")),
-        "sites.signed_urls" => {
-            with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))
-        }
+        "sites.cmcd" => format!(
+            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cmcd: {{{line}}}}}]\n"
+        ),
         "tls.acme" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{hosts: [a.example], origin: {{directory: video}}}}]\n\
              tls: {{acme: {{agree_to_terms: true, ca_file: ec.crt, {line}}}}}\n"
@@ -115,11 +111,27 @@ fn with_key(section: &str, line: &str) -> String {
         "fleet" => around(&format!("fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key, {line}}}")),
         "" => around(line),
         _ => {
+            if let Some(inside) = in_site(section, line) {
+                return with_key("sites", &inside);
+            }
             let opened: String = section.split('.').map(|name| format!("{name}: {{")).collect();
             let closed = "}".repeat(section.split('.').count());
             around(&format!("{opened}{line}{closed}"))
         }
     }
+}
+
+/// A section of a site with its required keys and this line.
+fn in_site(section: &str, line: &str) -> Option<String> {
+    Some(match section {
+        "sites.headers.hsts" => format!("headers: {{hsts: {{max_age: 1d, {line}}}}}"),
+        "sites.cors" => format!("cors: {{origins: [\"*\"], {line}}}"),
+        "sites.access.jwt" => format!("access: {{jwt: {{keys: jwks.json, {line}}}}}"),
+        "sites.pace" => format!("pace: {{rate: 1MiB, {line}}}"),
+        "sites.signed_urls" => format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"),
+        "sites.steering" => format!("steering: {{hls: /s, pathways: [{{id: a}}], {line}}}"),
+        _ => return None,
+    })
 }
 
 #[test]

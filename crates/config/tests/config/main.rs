@@ -17,6 +17,7 @@ mod logs;
 mod meanings;
 mod mistakes;
 mod origins;
+mod players;
 mod private_keys;
 mod proxy;
 mod rules;

@@ -201,6 +201,7 @@ async fn ask_for_object<'f>(
         first_byte: 0,
         requester: lookup.requester,
         loops: lookup.loops.as_deref(),
+        cmcd: lookup.cmcd.as_deref(),
     };
     let coming = ask(&lookup.context, &lookup.site, &wanted, fetch);
     match &lookup.held {
@@ -259,8 +260,8 @@ async fn take_in(
     if let Some(manifest) = metadata.manifest() {
         site.learn(&lookup.request.target, manifest);
     }
-    if lookup.in_advance {
-        metadata.readers.mark_segment(&store.prefetches);
+    if fetches_an_error_ahead(lookup, &metadata) && matches!(storage, Storage::Shared(_)) {
+        storage = Storage::Passing;
     }
     let coming = length.map(|length| if metadata.came_in_part() { length.min(asked_bytes) } else { length });
     let slices = slices_of(slice_bytes, coming);
@@ -305,6 +306,14 @@ async fn take_in(
     }
 }
 
+/// Marks an object that is fetched ahead. Returns whether it is an error: nothing is kept of one that no client has asked for,
+/// since the object may exist a moment later.
+fn fetches_an_error_ahead(lookup: &Lookup, metadata: &ObjectMetadata) -> bool {
+    let Some(kind) = lookup.in_advance else { return false };
+    metadata.readers.mark_segment(&lookup.store.prefetches, kind);
+    metadata.status >= 400
+}
+
 /// Whether an object that another node owns is wanted here for the first time, and whole: then it goes to its client and
 /// displaces nothing. An object that grows, and one that is fetched for later, is kept.
 fn is_cold(lookup: &Lookup, head: &dyn OriginBody, length: Option<u64>) -> bool {
@@ -312,8 +321,9 @@ fn is_cold(lookup: &Lookup, head: &dyn OriginBody, length: Option<u64>) -> bool 
     let is_of_another = head.peer().is_some_and(|peer| peer.is_owner);
     let Some(sharing) = lookup.site.sharing.as_ref().filter(|_| is_of_another) else { return false };
     let is_known = sharing.peers.popularity.note(&lookup.request.key, now);
-    let is_kept =
-        lookup.in_advance || lookup.request.is_manifest || lookup.site.is_live(&lookup.request.target, now);
+    let is_kept = lookup.in_advance.is_some()
+        || lookup.request.is_manifest
+        || lookup.site.is_live(&lookup.request.target, now);
     !is_known && !is_kept && lookup.wants_all && length.is_some_and(|length| length > 0)
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_cache::{Object, ObjectClaim};
+use penstock_metrics::PrefetchKind;
 use penstock_origin::http::InterimHeads;
 use tokio::sync::oneshot;
 
@@ -13,7 +14,7 @@ use crate::context::Context;
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::requester::Requester;
-use crate::site::{CacheRequest, HttpSite, OwnWords, is_same_variant, selecting};
+use crate::site::{CacheRequest, HttpSite, OwnWords, SentCmcd, is_same_variant, selecting};
 use crate::store::Store;
 
 /// One object to look up, and what is needed to fetch it. It outlives the client's request.
@@ -29,8 +30,10 @@ pub(crate) struct Lookup {
     pub(crate) requester: Requester,
     /// CDN-Loop of that request (RFC 8586).
     pub(crate) loops: Option<Arc<str>>,
-    /// Whether no client has asked for the object yet.
-    pub(crate) in_advance: bool,
+    /// What the origin is told of the player.
+    pub(crate) cmcd: Option<Arc<SentCmcd>>,
+    /// From where the object is known, if no client has asked for it yet.
+    pub(crate) in_advance: Option<PrefetchKind>,
     /// Whether the client wants the whole object, rather than a range or the head.
     pub(crate) wants_all: bool,
     /// The client's place for interim responses, if it takes them.

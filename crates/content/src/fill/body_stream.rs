@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::fault::{BodyError, FillFault};
 use crate::fill::past_cache::{PastCache, fetch_past_cache, may_go_past_cache};
 use crate::fill::write_body::fill_window;
-use crate::fill::{fetch_slice, record_fault};
+use crate::fill::{fetch_slice, fetch_slice_ahead, record_fault};
 use crate::networks::NetworkEntry;
 use crate::object::ObjectMetadata;
 use crate::origin::{BodyReceiver, wait_before_retry};
@@ -436,15 +436,8 @@ impl BodyStream {
             if u64::from(next) * u64::from(self.object.slice_bytes()) >= end {
                 return;
             }
-            if let SliceClaim::Missing(fill) = self.object.claim_slice(next) {
-                let Ok(place) = context.enter_prefetch(self.requester) else { return };
-                self.object.metadata().readers.mark_slice(&self.store.prefetches, next);
-                let (context, store) = (Rc::clone(context), Arc::clone(&self.store));
-                let requester = self.requester;
-                task::spawn(async move {
-                    let _place = place;
-                    fetch_slice(&context, &store, requester, fill).await;
-                });
+            if fetch_slice_ahead(context, &self.store, self.requester, &self.object, next).is_err() {
+                return;
             }
             self.prefetched = next + 1;
         }

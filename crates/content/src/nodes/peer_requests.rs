@@ -65,7 +65,10 @@ pub(crate) async fn respond_to_peer(
         }
         _ => exchange.page(Status::NotFound),
     };
-    response.head.fields.field(fields::LOAD, fields::load_text(service.peers.own_load()));
+    response
+        .head
+        .fields
+        .field(fields::LOAD, fields::load_text(service.peers.own_load(), service.peers.leaves()));
     if let Body::Stream(_, stream) = &mut response.body
         && let ChunkSource::Object(stream) = &mut stream.1
     {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use once_cell::race::OnceBox;
-use penstock_metrics::{Prefetched, Prefetches};
+use penstock_metrics::{PrefetchKind, Prefetched, Prefetches};
 use penstock_sys::lock::Unpoisoned;
 use tokio::sync::Notify;
 
@@ -65,13 +65,15 @@ impl Drop for WaitingFill<'_> {
 #[derive(Debug)]
 struct PrefetchStats {
     counted: Arc<Prefetches>,
-    segment: bool,
+    segment: Option<PrefetchKind>,
     slices: Vec<u32>,
 }
 
 impl Drop for PrefetchStats {
     fn drop(&mut self) {
-        self.counted.add(Prefetched::SegmentWasted, u64::from(self.segment));
+        if let Some(kind) = self.segment {
+            self.counted.end_segment(kind, false);
+        }
         self.counted.add(Prefetched::SliceWasted, self.slices.len() as u64);
     }
 }
@@ -165,9 +167,9 @@ impl ReaderThrottle {
     }
 
     /// Records that the object was prefetched.
-    pub(crate) fn mark_segment(&self, counted: &Arc<Prefetches>) {
+    pub(crate) fn mark_segment(&self, counted: &Arc<Prefetches>, kind: PrefetchKind) {
         counted.add(Prefetched::SegmentStarted, 1);
-        self.with_stats(counted, |stats| stats.segment = true);
+        self.with_stats(counted, |stats| stats.segment = Some(kind));
     }
 
     /// Records that a slice was prefetched.
@@ -179,9 +181,9 @@ impl ReaderThrottle {
     /// Records a request for the object. Returns whether it is the first one for a prefetched object.
     pub(crate) fn take_segment(&self) -> bool {
         self.take(|stats| {
-            let was = std::mem::take(&mut stats.segment);
-            stats.counted.add(Prefetched::SegmentUseful, u64::from(was));
-            was
+            let Some(kind) = stats.segment.take() else { return false };
+            stats.counted.end_segment(kind, true);
+            true
         })
     }
 
@@ -199,7 +201,7 @@ impl ReaderThrottle {
     fn with_stats(&self, counted: &Arc<Prefetches>, change: impl FnOnce(&mut PrefetchStats)) {
         let rare = self.rare();
         let mut stats = rare.prefetched.lock().unpoisoned();
-        let new = || PrefetchStats { counted: Arc::clone(counted), segment: false, slices: Vec::new() };
+        let new = || PrefetchStats { counted: Arc::clone(counted), segment: None, slices: Vec::new() };
         change(stats.get_or_insert_with(new));
         rare.is_prefetched.store(true, SeqCst);
     }
@@ -211,7 +213,7 @@ impl ReaderThrottle {
         let mut stats = rare.prefetched.lock().unpoisoned();
         let Some(found) = stats.as_mut() else { return false };
         let done = change(found);
-        if !found.segment && found.slices.is_empty() {
+        if found.segment.is_none() && found.slices.is_empty() {
             *stats = None;
             rare.is_prefetched.store(false, SeqCst);
         }
@@ -286,7 +288,7 @@ mod tests {
     fn prefetched_bytes_are_useful_once_or_wasted() {
         let counted = Arc::new(Prefetches::default());
         let readers = ReaderThrottle::default();
-        readers.mark_segment(&counted);
+        readers.mark_segment(&counted, PrefetchKind::Cmcd);
         readers.mark_slice(&counted, 3);
         readers.mark_slice(&counted, 4);
         readers.mark_slice(&counted, 5);
@@ -298,5 +300,6 @@ mod tests {
         drop(readers);
         let counts: Vec<_> = Prefetched::ALL.iter().map(|outcome| counted.get(*outcome)).collect();
         assert_eq!(counts, [1, 1, 0, 3, 1, 2, 0]);
+        assert_eq!(PrefetchKind::ALL.map(|kind| counted.segments(kind)), [[1, 0], [0, 0], [0, 0]]);
     }
 }

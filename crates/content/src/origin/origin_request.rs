@@ -7,6 +7,7 @@ use std::time::Duration;
 use penstock_cache::Object;
 use penstock_config::{Forwarded, limits};
 use penstock_http::Request;
+use penstock_http::cmcd::is_field;
 use penstock_origin::http::{Fetch, OriginError};
 use tokio::time::sleep;
 
@@ -64,7 +65,8 @@ pub(crate) async fn ask_for<'f>(
     wanted: &Range<u64>,
 ) -> Result<(Box<dyn OriginBody + 'f>, u64), FillFault> {
     let metadata = object.metadata();
-    let asked = Wanted { target: metadata.target(), first_byte: wanted.start, requester, loops: None };
+    let asked =
+        Wanted { target: metadata.target(), first_byte: wanted.start, requester, loops: None, cmcd: None };
     let mut answer = ask(context, &metadata.site, &asked, fetch).await?;
     if answer.status() == 412 && fetch.known.is_some() {
         // The origin does not know the condition. The validators of its response tell the version as well.
@@ -98,7 +100,7 @@ pub(crate) async fn ask_for<'f>(
 }
 
 /// The request to an origin for a client's: its method, and the fields that are not of its connection. The cookie `token` is
-/// left out. `None` if its method is no method.
+/// left out, and so is what its player says of itself. `None` if its method is no method.
 pub(crate) fn client_request(
     request: &Request<'_>,
     target: String,
@@ -116,7 +118,7 @@ pub(crate) fn client_request(
     for (name, value) in request.fields() {
         let lower = name.to_ascii_lowercase();
         match (lower.as_str(), token) {
-            (name, _) if of_connection(name) => {}
+            (name, _) if of_connection(name) || is_field(name) => {}
             ("cookie", Some(token)) => {
                 let rest = without_cookie(value, token);
                 if !rest.is_empty() {

@@ -16,7 +16,7 @@ use crate::origins::{LocalFuture, OriginBody, PeerObject};
 use crate::peers::peer_fields as fields;
 use crate::peers::{ALIVE, OutgoingEntry, Peer, PeerOutcome, Peers, Route, Step};
 use crate::requester::{Hop, Requester};
-use crate::site::{HttpSite, Sharing, change_request};
+use crate::site::{HttpSite, SentCmcd, Sharing, change_request};
 
 /// Bytes of a refusal that are read, so that its connection can be used again.
 const REFUSAL_BYTES: u64 = 4096;
@@ -30,6 +30,8 @@ pub(crate) struct Wanted<'w> {
     pub(crate) requester: Requester,
     /// CDN-Loop of the request that causes this one.
     pub(crate) loops: Option<&'w str>,
+    /// What the origin is told of the player. Other nodes are not told it.
+    pub(crate) cmcd: Option<&'w SentCmcd>,
 }
 
 /// Asks for bytes of an object: the nodes that may have it if the site shares its objects, then the origin.
@@ -44,10 +46,7 @@ pub(crate) async fn ask<'o>(
 ) -> Result<Box<dyn OriginBody + 'o>, OriginError> {
     let mut fetch = fetch.clone();
     site.loop_member.add_to(&mut fetch, wanted.loops);
-    let Some(sharing) = &site.sharing else {
-        change_request(&site.request_rules, &mut fetch, |_, _| {});
-        return context.origins.fetch(site.origin(), &fetch).await;
-    };
+    let Some(sharing) = &site.sharing else { return ask_origin(context, site, wanted, fetch).await };
     let route = site.route(wanted.target, wanted.first_byte);
     for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
         let Step::Peer(peer, hop) = step else { break };
@@ -60,7 +59,19 @@ pub(crate) async fn ask<'o>(
             Err(PeerRefusal::ByNode) => {}
         }
     }
-    // Nodes apply their own when they ask the origin.
+    ask_origin(context, site, wanted, fetch).await
+}
+
+/// Asks the origin, by the rules of this node.
+async fn ask_origin<'o>(
+    context: &'o Context,
+    site: &HttpSite,
+    wanted: &Wanted<'_>,
+    mut fetch: Fetch,
+) -> Result<Box<dyn OriginBody + 'o>, OriginError> {
+    if let Some(cmcd) = wanted.cmcd {
+        cmcd.add_to(&mut fetch);
+    }
     change_request(&site.request_rules, &mut fetch, |_, _| {});
     context.origins.fetch(site.origin(), &fetch).await
 }

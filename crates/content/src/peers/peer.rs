@@ -1,7 +1,7 @@
 //! A node of the cluster, as an origin with one server.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,8 @@ use penstock_origin::http::{
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::ClientIdentity;
 
+use super::peer_fields::{self, LOAD};
+
 /// What a node asks another one for, to know whether it is alive.
 pub(crate) const ALIVE: &str = "/alive";
 
@@ -27,6 +29,8 @@ pub struct Peer {
     /// The time to the heads of its responses.
     pub(crate) latency: Latency,
     load: SharedLoad,
+    /// Whether it will stop soon, as it said last.
+    leaving: AtomicBool,
     /// Until when it is not asked, although it says that it is alive.
     stalled_until: Mutex<Option<Instant>>,
     counts: [AtomicU64; PeerOutcome::ALL.len()],
@@ -75,7 +79,15 @@ impl Peer {
         });
         let latency = Latency::new(Duration::from_millis(limits::PEER_PATIENCE_MILLISECONDS_MAX));
         let stalled_until = Mutex::new(same.and_then(|peer| *peer.stalled_until()));
-        Self { node: node.clone(), origin, latency, load: SharedLoad::default(), stalled_until, counts }
+        Self {
+            node: node.clone(),
+            origin,
+            latency,
+            load: SharedLoad::default(),
+            leaving: AtomicBool::new(false),
+            stalled_until,
+            counts,
+        }
     }
 
     /// Its name.
@@ -144,6 +156,20 @@ impl Peer {
         self.load.set(load);
     }
 
+    /// Takes in what it said to the last health check.
+    pub(super) fn note_state(&self) {
+        let note = self.origin.note(0);
+        if let Some(load) = peer_fields::load(&note) {
+            self.load.set(load);
+            self.leaving.store(peer_fields::is_leaving(&note), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it will stop soon, as it said to the last health check.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
     /// Its load, as it said last.
     pub(super) fn load(&self) -> Load {
         self.load.get()
@@ -209,6 +235,7 @@ fn settings(node: &ClusterNode, cluster: &Cluster) -> OriginSettings {
         health_check: Some(HealthCheck {
             path: ALIVE.to_owned(),
             interval: Duration::from_millis(limits::PEER_CHECK_MILLISECONDS),
+            note: Some(LOAD),
         }),
         limits: OriginLimits {
             connect: Duration::from_millis(limits::PEER_CONNECT_MILLISECONDS),

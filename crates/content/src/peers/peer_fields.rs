@@ -65,9 +65,15 @@ pub(crate) fn lifetime(text: &str) -> Option<Lifetime> {
     })
 }
 
-/// The load of a node.
-pub(crate) fn load_text(load: Load) -> String {
-    format!("requests={}, connections={}, busy={}", load.requests, load.connections, load.busy)
+/// The load of a node, and whether it will stop soon.
+pub(crate) fn load_text(load: Load, is_leaving: bool) -> String {
+    let Load { requests, connections, busy } = load;
+    format!("requests={requests}, connections={connections}, busy={busy}, leaving={}", u8::from(is_leaving))
+}
+
+/// Whether a node will stop soon, by what [`load_text`] wrote. Older versions do not say it.
+pub(crate) fn is_leaving(text: &str) -> bool {
+    member(text, "leaving") == Some(1)
 }
 
 /// Reads what [`load_text`] wrote.
@@ -151,7 +157,10 @@ mod tests {
     #[test]
     fn a_load_is_read_as_it_was_written() {
         let told = Load { requests: 1, connections: u64::MAX, busy: 0 };
-        assert_eq!(load(&load_text(told)), Some(told));
+        for leaving in [false, true] {
+            let text = load_text(told, leaving);
+            assert_eq!((load(&text), is_leaving(&text)), (Some(told), leaving));
+        }
         for wrong in ["", "7", "requests=1, connections=2", "requests=-1, connections=2, busy=3"] {
             assert_eq!(load(wrong), None, "{wrong}");
         }

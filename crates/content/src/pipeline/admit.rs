@@ -2,7 +2,7 @@
 
 mod guard;
 
-use penstock_http::{Method, Rejection, Status};
+use penstock_http::{Method, Rejection, Request, Status};
 
 use crate::context::Context;
 use crate::response::ClientRequest;
@@ -134,11 +134,25 @@ fn token<'r>(
     client: ClientRequest<'r>,
 ) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
     // A CORS preflight carries no token.
-    let rules = site.signed_urls.as_ref().filter(|_| client.head.method() != Method::Options);
-    let Some(rules) = rules else { return Ok(None) };
-    let admitted = signed_urls::admit(rules, client.head, context.clock.wall());
+    if site.signed_urls.is_none() || client.head.method() == Method::Options {
+        return Ok(None);
+    }
+    let admitted = unsigned(context, site, client.head);
     context.metrics.signed_url(admitted.as_ref().map_or_else(|why| why.label(), |_| "accepted"));
-    admitted.map(Some).map_err(Refusal::Token)
+    admitted.map_err(Refusal::Token)
+}
+
+/// The target of a request without its token; `None` if the site needs none. Counts nothing.
+///
+/// # Errors
+/// Why the token does not open the target.
+pub(super) fn unsigned<'r>(
+    context: &Context,
+    site: &Site,
+    request: &'r Request<'r>,
+) -> Result<Option<UnsignedTarget<'r>>, signed_urls::Refusal> {
+    let rules = site.signed_urls.as_ref();
+    rules.map(|rules| signed_urls::admit(rules, request, context.clock.wall())).transpose()
 }
 
 #[cfg(test)]

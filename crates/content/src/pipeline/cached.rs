@@ -9,13 +9,13 @@ use penstock_http::{Method, Status};
 use penstock_origin::http::OriginError;
 
 use crate::cache_status::CacheStatus;
-use crate::cached::{Lookup, LookupResult, find_fresh, prefetch_next};
+use crate::cached::{Lookup, LookupResult, find_fresh, prefetch_named, prefetch_next};
 use crate::fill::slices_of;
 use crate::object::ObjectMetadata;
 use crate::peers::{FAULT, passed_through};
 use crate::requester::Requester;
-use crate::response::{Exchange, ObjectRepresentation, Representation, Response};
-use crate::site::{CacheRequest, HttpSite};
+use crate::response::{Exchange, NextObject, ObjectRepresentation, Representation, Response};
+use crate::site::{CacheRequest, HttpSite, SentCmcd};
 use crate::store::Store;
 
 /// Answers from the cache, or from the origin through the cache.
@@ -29,8 +29,12 @@ pub(crate) async fn from_cache(
     let request = site.request(&context.known_keys, exchange.request, exchange.client.early, stamp);
     // A fresh object needs nothing of what a fetch needs.
     if let Some(object) = find_fresh(store, site, &request, context.now()) {
-        if prefetches(exchange, site) && object.metadata().readers.take_segment() {
-            prefetch_next(&lookup(exchange, site, store, request.clone().into_owned()));
+        if prefetches(exchange, site) {
+            let was_prefetched = object.metadata().readers.take_segment();
+            if was_prefetched || exchange.next.is_some() {
+                let lookup = lookup(exchange, site, store, request.clone().into_owned());
+                prefetch(exchange, &lookup, was_prefetched);
+            }
         }
         let found = LookupResult::shared(object, CacheStatus::Hit);
         if let Some(response) = from_object(exchange, store, found).await {
@@ -54,8 +58,8 @@ async fn from_origin(
             Err(status) => return refusal(exchange, status),
         };
         let was_prefetched = found.object.metadata().readers.take_segment();
-        if prefetches(exchange, site) && (found.status == CacheStatus::Miss || was_prefetched) {
-            prefetch_next(&lookup);
+        if prefetches(exchange, site) {
+            prefetch(exchange, &lookup, found.status == CacheStatus::Miss || was_prefetched);
         }
         if let Some(response) = from_object(exchange, store, found).await {
             return response;
@@ -68,7 +72,18 @@ async fn from_origin(
 
 /// Whether the next segments are fetched as well. The node that has the client asks for them.
 fn prefetches(exchange: &Exchange<'_>, site: &HttpSite) -> bool {
-    site.prefetch > 0 && matches!(exchange.requester, Requester::Client(_))
+    let is_client = matches!(exchange.requester, Requester::Client(_));
+    is_client && (site.prefetch > 0 || exchange.site.is_some_and(|site| site.cmcd.prefetch))
+}
+
+/// Fetches what comes next: what the player says, or what its playlist says behind an object that is new here.
+fn prefetch(exchange: &Exchange<'_>, lookup: &Lookup, is_new: bool) {
+    match exchange.next.as_deref() {
+        Some(NextObject::Nothing) => {}
+        Some(NextObject::Object { target, range }) => prefetch_named(lookup, target, *range),
+        None if is_new => prefetch_next(lookup),
+        None => {}
+    }
 }
 
 /// The page for a request without an object. Another node is told whether another one would answer otherwise.
@@ -115,10 +130,17 @@ fn lookup(
         held: None,
         requester: exchange.requester,
         loops: passed_through(exchange.request),
-        in_advance: false,
+        cmcd: told_to_origin(exchange),
+        in_advance: None,
         wants_all: wants_all(exchange, store),
         interim: exchange.interim(),
     }
+}
+
+/// What the origin is told of the player.
+fn told_to_origin(exchange: &Exchange<'_>) -> Option<Arc<SentCmcd>> {
+    let site = exchange.site.filter(|site| site.cmcd.to_origin);
+    site.and_then(|_| SentCmcd::of(exchange.client.head))
 }
 
 /// The response from an object; `None` if the object has changed or lost slices before its first byte.

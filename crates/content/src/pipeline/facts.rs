@@ -6,7 +6,7 @@ use penstock_origin::http::BodySender;
 
 use crate::pipeline::request_body::RequestBody;
 use crate::response::Exchange;
-use crate::site_table::Site;
+use crate::site_table::{RoutedSite, Site};
 use crate::tests::fixture::{Fixture, client, head, http_origin, parse, site};
 
 /// A site and the surroundings of a worker.
@@ -38,10 +38,14 @@ impl Facts {
         Self { fixture }
     }
 
+    /// The site with its routes.
+    pub(super) fn sites(&self) -> &RoutedSite {
+        self.fixture.sites.find("media.example", None).unwrap()
+    }
+
     /// The site.
     pub(super) fn site(&self) -> &Site {
-        let found = self.fixture.sites.find("media.example", None);
-        found.and_then(|site| site.all().last()).unwrap()
+        self.sites().all().last().unwrap()
     }
 
     /// The outcome of `stage` for a request such as `GET /x` with these field lines, over TLS.

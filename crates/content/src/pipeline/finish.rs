@@ -29,6 +29,10 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     if site.hsts.is_some() || !secure {
         fields.remove(|name| name.eq_ignore_ascii_case(HSTS.as_bytes()));
     }
+    if site.cmsd {
+        // What the origin said of another connection, and perhaps of another time.
+        fields.remove(|name| name.eq_ignore_ascii_case(b"CMSD-Dynamic"));
+    }
     if let Some(cors) = &site.cors {
         cors.write(exchange.request, &site.allowed, fields);
     }

@@ -16,7 +16,7 @@ use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
 use crate::response::{Body, ChunkSource, Exchange, Response, Tunnel};
-use crate::site::{HttpSite, Permit, change_request};
+use crate::site::{HttpSite, Permit, SentCmcd, change_request};
 use crate::site_table::Site;
 
 /// Fields that each response has from this server, and Alt-Svc, which names addresses of the origin.
@@ -93,6 +93,11 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
     let mut fetch = client_request(request, target, client.early, token)?;
     (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
     http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
+    if site.cmcd.to_origin
+        && let Some(cmcd) = SentCmcd::of(client.head)
+    {
+        cmcd.add_to(&mut fetch);
+    }
     name_client(&mut fetch, site.forwarded, request.authority(), client.address.ip(), client.secure);
     if !http.request_rules.is_empty() {
         change_request(&http.request_rules, &mut fetch, |variable, out| match variable {

@@ -31,6 +31,20 @@ pub struct ClientRequest<'r> {
     pub early: bool,
 }
 
+/// What a player will ask for next.
+#[derive(Debug)]
+pub(crate) enum NextObject {
+    /// Nothing that has to be fetched ahead: its buffer is full.
+    Nothing,
+    /// An object of the same route.
+    Object {
+        /// Path and query, as an origin is asked for them.
+        target: String,
+        /// The first byte, and the last one unless it is that of the object; `None` for all of it.
+        range: Option<(u64, Option<u64>)>,
+    },
+}
+
 /// One request while it is answered.
 pub(crate) struct Exchange<'e> {
     pub(crate) context: &'e Rc<Context>,
@@ -40,6 +54,8 @@ pub(crate) struct Exchange<'e> {
     pub(crate) requester: Requester,
     /// `None` if no site answers for the host.
     pub(crate) site: Option<&'e Site>,
+    /// What the player will ask for next; `None` if it is not known, or of no interest.
+    pub(crate) next: Option<Box<NextObject>>,
     /// Interim responses for the client; made with the first request to an origin.
     interim: OnceCell<InterimHeads>,
     /// The name of the request; made with its first use.
@@ -50,7 +66,7 @@ impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
         let requester = Requester::Client(client.address.ip());
         let (interim, id) = (OnceCell::new(), OnceCell::new());
-        Self { context, request: client.head, client, requester, site, interim, id }
+        Self { context, request: client.head, client, requester, site, next: None, interim, id }
     }
 
     /// Appends the value that a variable has for this request. The path is the one that the client asks for.

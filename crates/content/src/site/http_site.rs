@@ -51,6 +51,10 @@ pub struct HttpSite {
     pub(crate) max_unannounced: u64,
     /// Segments that are fetched ahead.
     pub(crate) prefetch: usize,
+    /// Whether names with numbers say what comes next, where no playlist does.
+    pub(crate) prefetches_numbers: bool,
+    /// Connections to a server that may fetch ahead.
+    pub(crate) prefetch_connections: usize,
     pub(crate) next: Arc<Successors>,
     /// The nodes that share its objects.
     pub(crate) sharing: Option<Sharing>,
@@ -160,6 +164,8 @@ impl HttpSite {
             max_unannounced: origin.max_unannounced,
             upgrades: origin.upgrades.as_ref().map(SiteUpgrades::new),
             prefetch: cache.prefetch,
+            prefetches_numbers: cache.prefetch_numbers,
+            prefetch_connections: origin.connections / limits::PREFETCH_CONNECTIONS_SHARE,
             policy: cache.clone(),
         })
     }
@@ -387,11 +393,11 @@ fn settings(raw: &penstock_config::HttpOrigin) -> OriginSettings {
         resolvers: raw.resolvers.as_slice().into(),
         redirect_hosts: raw.redirect_hosts.clone(),
         proxy_protocol: raw.uncached.is_some_and(|uncached| uncached.proxy_protocol),
-        health_check: raw
-            .health
-            .check
-            .as_ref()
-            .map(|path| HealthCheck { path: path.clone(), interval: raw.health.interval }),
+        health_check: raw.health.check.as_ref().map(|path| HealthCheck {
+            path: path.clone(),
+            interval: raw.health.interval,
+            note: None,
+        }),
         limits: OriginLimits {
             connect: timeouts.connect,
             first_byte: timeouts.first_byte,

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_config::{
-    CachePolicy, Canonical, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse, Forwarded, Hsts,
-    Origin, Pace, Redirect, Rewrite, SignedUrls, SiteLimits, SiteSettings,
+    CachePolicy, Canonical, CmcdRules, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse,
+    Forwarded, Hsts, Origin, Pace, Redirect, Rewrite, SignedUrls, SiteLimits, SiteSettings,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::{Access, Cors, HttpSite, Limits, Maintenance, Rates, VerifiedPasswords};
+use crate::site::{Access, Cors, HttpSite, Limits, Maintenance, Rates, Steering, VerifiedPasswords};
 use crate::store::Store;
 
 /// A site, or one route of it, ready to serve. It has all settings: no stage asks which of them a route has of its own.
@@ -60,6 +60,12 @@ pub struct Site {
     pub(crate) cors: Option<Cors>,
     /// Changes to the fields of responses.
     pub(crate) response_rules: FieldRules,
+    /// What it does with what players say of themselves.
+    pub(crate) cmcd: CmcdRules,
+    /// Whether players are told what the network says of their connection.
+    pub(crate) cmsd: bool,
+    /// Which pathway players should use; `None` if they are not told.
+    pub(crate) steering: Option<Steering>,
     /// Whether OPTIONS goes to the origin.
     forwards_options: bool,
 }
@@ -274,6 +280,9 @@ impl Opened<'_> {
             hsts: raw.headers.hsts.as_ref().map(hsts_value),
             cors: raw.headers.cors.as_ref().map(Cors::new),
             response_rules: raw.headers.response.clone(),
+            cmcd: raw.players.cmcd,
+            cmsd: raw.players.cmsd,
+            steering: raw.players.steering.as_ref().map(|rules| Steering::new(rules, self.peers)),
         }))
     }
 }

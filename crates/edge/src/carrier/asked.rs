@@ -57,6 +57,7 @@ fn player_said(said: &Cmcd, kind: ClientKind) -> PlayerSaid<'_> {
         buffer: said.buffer,
         starved: said.starved,
         startup: said.startup,
+        malformed: said.malformed,
         throughput: said.throughput.zip(said.bitrate),
     }
 }

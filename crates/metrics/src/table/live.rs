@@ -1,7 +1,7 @@
 //! The metrics of live streams.
 
-use crate::metric::{Kind, Metric, open};
-use crate::prefetch::Prefetched;
+use crate::metric::{Kind, Metric, closed, open};
+use crate::prefetch::{PrefetchKind, Prefetched};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -27,6 +27,20 @@ pub(super) const METRICS: &[Metric] = &[
             if let Some(prefetches) = from.metrics.prefetches() {
                 for what in Prefetched::ALL {
                     out.sample(&what.labels(), prefetches.get(what));
+                }
+            }
+        },
+    },
+    Metric {
+        name: "penstock_prefetched_segments_total",
+        kind: Kind::Counter,
+        help: "Prefetched segments, by where their names were known from: what a player said (`cmcd`), a `playlist`, or the `number` in the name. They were `used` if a client requested them, or `wasted` if they were evicted before.",
+        labels: &[closed("kind", &["cmcd", "playlist", "number"]), closed("result", &["used", "wasted"])],
+        read: |from, out| {
+            let Some(prefetches) = from.metrics.prefetches() else { return };
+            for kind in PrefetchKind::ALL {
+                for (result, count) in ["used", "wasted"].into_iter().zip(prefetches.segments(kind)) {
+                    out.sample(&[kind.label(), result], count);
                 }
             }
         },

@@ -58,6 +58,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| counts(from, out, |kind| kind.startup.get()),
     },
     Metric {
+        name: "penstock_player_malformed_requests_total",
+        kind: Kind::Counter,
+        help: "Requests with CMCD that is malformed or longer than 2 KiB, and was not read.",
+        labels: &[SITE, CLIENT],
+        read: |from, out| counts(from, out, |kind| kind.malformed.get()),
+    },
+    Metric {
         name: "penstock_player_buffer_seconds",
         kind: Kind::Histogram,
         help: "How much players had in their buffers at a request (CMCD `bl`).",

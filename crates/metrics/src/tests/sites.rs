@@ -41,6 +41,7 @@ const PLAYER_SAID: PlayerSaid<'_> = PlayerSaid {
     buffer: Some(Duration::from_secs(4)),
     starved: true,
     startup: false,
+    malformed: true,
     throughput: Some((4_500, 3_000)),
 };
 

@@ -39,7 +39,11 @@ impl HttpOrigin {
             let mut sender = dialled.map_err(|_| server.fault())?;
             sender.progress.begin(2 * self.limits().read_bytes);
             let sent = sender.requests.send_request(fetch::with_body(&head, Outgoing::Nothing, None)).await;
-            let status = sent.map_err(|error| format!("{}: {error}", check.path))?.status();
+            let response = sent.map_err(|error| format!("{}: {error}", check.path))?;
+            let status = response.status();
+            if let Some(field) = check.note.and_then(|name| response.headers().get(name)) {
+                server.set_note(field.to_str().unwrap_or_default());
+            }
             let well = status.is_success() || status.is_redirection();
             if well { Ok(()) } else { Err(format!("{} is answered with {}", check.path, status.as_u16())) }
         };

@@ -116,6 +116,11 @@ impl HttpOrigin {
         self.server(index).map(Server::fault).unwrap_or_default()
     }
 
+    /// The field that the last health check of a server brought; empty if there was none.
+    pub fn note(&self, index: usize) -> String {
+        self.server(index).map(Server::note).unwrap_or_default()
+    }
+
     /// The longest time from a request to the head of its response or an error, with all attempts.
     pub fn longest_wait(&self) -> Duration {
         let limits = self.limits();

@@ -43,6 +43,8 @@ pub(super) struct Server {
     pub(super) counters: OriginCounters,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
+    /// What the last health check brought.
+    note: Mutex<String>,
 }
 
 impl Server {
@@ -65,6 +67,7 @@ impl Server {
             active: AtomicUsize::new(0),
             counters: OriginCounters::default(),
             fault: Mutex::default(),
+            note: Mutex::default(),
         }
     }
 
@@ -90,5 +93,14 @@ impl Server {
 
     pub(super) fn set_fault(&self, fault: String) {
         *self.fault.lock().unpoisoned() = fault;
+    }
+
+    /// What the last health check brought; empty if that was nothing.
+    pub(super) fn note(&self) -> String {
+        self.note.lock().unpoisoned().clone()
+    }
+
+    pub(super) fn set_note(&self, note: &str) {
+        *self.note.lock().unpoisoned() = note.to_owned();
     }
 }

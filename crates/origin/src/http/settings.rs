@@ -134,6 +134,8 @@ pub struct HealthCheck {
     pub path: String,
     /// From the begin of one check to the begin of the next; also the longest time that one may take.
     pub interval: Duration,
+    /// A field of the response that is kept for [`HttpOrigin::note`](super::HttpOrigin::note).
+    pub note: Option<&'static str>,
 }
 
 /// A bucket of an S3-compatible store, and the key to it.

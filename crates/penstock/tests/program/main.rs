@@ -25,6 +25,7 @@ mod listeners;
 mod loops;
 mod numbers;
 mod operation;
+mod players;
 mod private_keys;
 mod proxy;
 mod ranges;

@@ -20,6 +20,7 @@ use super::stream_carrier::StreamCarrier;
 use crate::carrier::alternative::name_alternative;
 use crate::carrier::answered::Answered;
 use crate::carrier::asked::count_asked;
+use crate::carrier::cmsd::tell_path;
 use crate::carrier::drive::{NOTHING_SENT, Sent, drive, drive_rest};
 use crate::carrier::multiplexer::{Multiplexer, StreamCount, StreamHead, StreamRequestHead};
 use crate::carrier::record::{Recording, record, record_refusal};
@@ -163,6 +164,7 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     let Handled { mut response, site, route, id, refusal } = handled;
     let refusal = refusal.map(Refusal::label);
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
+    tell_path(&mut response.head.fields, settings, (site, route), || shared.carriage_now());
     let cache = response.cache_status.map(CacheStatus::outcome);
     let status = response.head.status;
     let answered = Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal };

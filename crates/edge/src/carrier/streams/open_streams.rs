@@ -11,7 +11,7 @@ use penstock_config::limits;
 use penstock_content::ListenerRules;
 use penstock_egress::Transmission;
 use penstock_sys::ConnectedSocket;
-use penstock_sys::socket::carriage;
+use penstock_sys::socket::{Carriage, carriage};
 use penstock_tls::Ja4;
 
 use super::detached::Detached;
@@ -86,10 +86,15 @@ impl<M: Multiplexer> SharedConnection<M> {
 
     /// How the network carried a response of `bytes` bytes that has ended.
     pub(super) fn carried(&self, bytes: u64) -> Option<Carried> {
-        self.carriage.measure(bytes, || match &self.facts.socket {
+        self.carriage.measure(bytes, || self.carriage_now())
+    }
+
+    /// What the network says of the connection.
+    pub(super) fn carriage_now(&self) -> Option<Carriage> {
+        match &self.facts.socket {
             Some(socket) => carriage(socket).ok(),
             None => self.state.borrow().protocol.carriage(),
-        })
+        }
     }
 
     pub(crate) fn set_changed(&self) {

@@ -96,6 +96,7 @@ fn shown_node(node: &PeerStatus) -> serde_json::Value {
         "self": node.own,
         "weight": node.weight,
         "up": node.up,
+        "leaving": node.leaving,
         "load": node.load.requests,
         "connections": node.load.connections,
         "busy": node.load.busy as f64 / 1000.0,

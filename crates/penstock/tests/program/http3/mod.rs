@@ -65,6 +65,13 @@ fn fetch(server: &Server, options: &str, requests: &[&str]) -> Exchange {
     Exchange { responses: responses.collect(), resumed: session["resumed"] == true }
 }
 
+/// A field of the second response to two requests on one connection.
+pub(crate) fn field_of_second(server: &Server, path: &str, field: &str) -> String {
+    let request = format!("GET {path}");
+    let exchange = fetch(server, "", &[&request, &request]);
+    exchange.responses[1].fields[field].as_str().unwrap().to_owned()
+}
+
 /// The content of one response.
 pub(crate) fn content(server: &Server, path: &str) -> Vec<u8> {
     let mut exchange = fetch(server, "", &[&format!("GET {path}")]);

@@ -1,0 +1,157 @@
+//! What a player says it will ask for next is fetched while it plays what it has.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use penstock_testkit::origin::{Origin, answer, range, target};
+use penstock_testkit::{Client, Content, until};
+
+use super::{Edge, in_query, targets};
+
+const SEGMENTS: usize = 30;
+
+/// An origin of segments, which counts those that were asked for.
+fn origin() -> (Origin, Arc<AtomicUsize>) {
+    let answered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&answered);
+    let origin = Origin::start(move |head, _, stream| {
+        let status = if target(head).contains("missing") { "404 Not Found" } else { "200 OK" };
+        let is_sent = answer(stream, status, "Cache-Control: max-age=600\r\nETag: \"a\"\r\n", &[b'x'; 1000]);
+        count.fetch_add(1, Ordering::SeqCst);
+        is_sent
+    });
+    (origin, answered)
+}
+
+fn edge(origin: &Origin, keys: &str) -> Edge {
+    Edge::before(&format!("- {{hosts: [localhost], origin: {{http: [\"{}\"]}}{keys}}}", origin.url()))
+}
+
+const PREFETCH: &str = ", cmcd: {prefetch: true}";
+
+fn segments(edge: &Edge, result: &str) -> f64 {
+    let labels = ["kind=\"cmcd\"".to_owned(), format!("result=\"{result}\"")];
+    let labels = labels.each_ref().map(String::as_str);
+    edge.server.metrics().sum("penstock_prefetched_segments_total", &labels)
+}
+
+#[test]
+fn at_a_cold_edge_fewer_than_a_tenth_of_the_segments_wait_for_the_origin_instead_of_all() {
+    for (keys, most) in [("", SEGMENTS), (PREFETCH, SEGMENTS / 10)] {
+        let (origin, _) = origin();
+        let edge = edge(&origin, keys);
+        let mut client = Client::tls(&edge.server);
+        let mut waited = 0;
+        for number in 0..SEGMENTS {
+            let said = in_query(&format!("bl=4000,nor=\"seg-{}.m4s\"", number + 1));
+            let response = client.get(&format!("/vod/seg-{number}.m4s?{said}"));
+            waited += usize::from(!response.field("Cache-Status").unwrap().contains("; hit"));
+            let fetched = if keys.is_empty() { number + 1 } else { number + 2 };
+            // The player plays this segment meanwhile.
+            let outcome = ["outcome=\"answered\""];
+            edge.server.counted("penstock_origin_requests_total", &outcome, fetched as f64);
+        }
+        if keys.is_empty() {
+            assert_eq!(waited, most);
+        } else {
+            assert!((1..=most).contains(&waited), "{waited}");
+            assert_eq!(targets(&origin).len(), SEGMENTS + 1, "each once");
+            assert_eq!(segments(&edge, "used"), (SEGMENTS - 1) as f64);
+        }
+    }
+}
+
+#[test]
+fn the_next_range_of_an_object_is_fetched_alone() {
+    let file = Content::new(3, 1_000_000);
+    let origin = Origin::with_file(&file, "Cache-Control: max-age=600\r\nETag: \"a\"\r\n");
+    let edge = edge(&origin, PREFETCH);
+    let mut client = Client::plain(&edge.server);
+    let fields = "Range: bytes=0-99\r\nCMCD-Request: nrr=\"500000-500099\"\r\n";
+    file.assert_range(0..100, &client.get_with("/film.mp4", fields).body);
+    let ranges = || origin.asked().iter().filter_map(|head| range(head)).collect::<Vec<_>>();
+    until("the slice with the range", || (ranges() == [(0, 65_535), (458_752, 524_287)]).then_some(()));
+    file.assert_range(500_000..500_100, &client.get_range("/film.mp4", 500_000, 500_099).body);
+    assert_eq!(ranges().len(), 2);
+}
+
+#[test]
+fn without_a_word_of_the_player_names_with_numbers_tell_what_comes_next_if_the_site_says_so() {
+    for (keys, expected) in [("", 3), (", cache: {prefetch_numbers: true}", 4)] {
+        let (origin, _) = origin();
+        let edge = edge(&origin, keys);
+        let mut client = Client::plain(&edge.server);
+        for target in ["/a/seg-009.m4s", "/b/seg-010.m4s", "/a/seg-010.m4s"] {
+            assert_eq!(client.get(target).status, 200);
+        }
+        until("the next segment", || (targets(&origin).len() == expected).then_some(()));
+        if expected == 4 {
+            assert_eq!(client.get("/a/seg-011.m4s").status, 200);
+            until("the one behind it", || {
+                targets(&origin).contains(&"/a/seg-012.m4s".to_owned()).then_some(())
+            });
+            let labels = ["kind=\"number\"", "result=\"used\""];
+            edge.server.counted("penstock_prefetched_segments_total", &labels, 1.0);
+        }
+    }
+}
+
+#[test]
+fn fields_name_the_next_object_too_and_a_full_buffer_none() {
+    let (origin, _) = origin();
+    let edge = edge(&origin, PREFETCH);
+    let mut client = Client::plain(&edge.server);
+    client.get_with("/vod/a/1.m4s", "CMCD-Request: bl=30000,nor=\"no.m4s\"\r\n");
+    client.get_with("/vod/a/2.m4s", "CMCD-Request: bl=2000,nor=\"..%2Fb%2F3.m4s\"\r\n");
+    until("the next object", || targets(&origin).contains(&"/vod/b/3.m4s".to_owned()).then_some(()));
+    assert_eq!(targets(&origin), ["/vod/a/1.m4s", "/vod/a/2.m4s", "/vod/b/3.m4s"]);
+}
+
+#[test]
+fn nothing_is_fetched_from_elsewhere_nor_what_another_route_or_no_token_opens() {
+    let (origin, _) = origin();
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let keys = format!(
+        "{PREFETCH}, routes: [{{path: /private/*, access: {{allow: [192.0.2.0/24]}}}}, \
+         {{path: /signed/*, signed_urls: {{keys: [{{id: one, file: {}}}]}}}}]",
+        key.path().display()
+    );
+    let edge = edge(&origin, &keys);
+    let mut client = Client::plain(&edge.server);
+    for (number, next) in [
+        "https:%2F%2F127.0.0.1%2Fx",
+        "%2F%2Fother.example%2Fx",
+        "..%2F..%2F..%2Fprivate%2Fx",
+        "..%2Fprivate%2Fx",
+        "%2Fprivate%2Fx",
+        "%2Fsigned%2Fx",
+        "%2F..%2F%252e%252e%2Fprivate%2Fx",
+        "x%0d%0aHost:%20other",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        client.get(&format!("/vod/{number}.m4s?{}", in_query(&format!("nor=\"{next}\""))));
+    }
+    // Behind all of them: what may be fetched is.
+    client.get(&format!("/vod/last.m4s?{}", in_query("nor=\"next.m4s\"")));
+    until("the next object", || targets(&origin).contains(&"/vod/next.m4s".to_owned()).then_some(()));
+    let asked = targets(&origin);
+    assert!(asked.iter().all(|target| target.starts_with("/vod/")), "{asked:?}");
+    assert_eq!(asked.len(), 10, "{asked:?}");
+}
+
+#[test]
+fn an_error_that_no_client_has_asked_for_is_not_kept() {
+    let (origin, answered) = origin();
+    let edge = edge(&origin, PREFETCH);
+    let mut client = Client::plain(&edge.server);
+    client.get(&format!("/vod/1.m4s?{}", in_query("nor=\"missing.m4s\"")));
+    until("the request for the next object", || (answered.load(Ordering::SeqCst) == 2).then_some(()));
+    // A request may come while that fetch ends, and get its response.
+    until("a request of its own", || {
+        assert_eq!(client.get("/vod/missing.m4s").status, 404);
+        (targets(&origin) == ["/vod/1.m4s", "/vod/missing.m4s", "/vod/missing.m4s"]).then_some(())
+    });
+}

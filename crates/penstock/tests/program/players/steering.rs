@@ -1,0 +1,115 @@
+//! Steering manifests follow the state of the cluster's nodes.
+
+use penstock_testkit::{Client, ReservedAddress, Server, Setup, until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const STEERING: &str = "steering: {hls: /steering.json, dash: /dash.json, ttl: 5s";
+
+fn manifest(server: &Server, target: &str) -> Value {
+    let response = Client::plain(server).get(target);
+    assert_eq!((response.status, response.field("Content-Type")), (200, Some("application/json")));
+    assert_eq!(response.field("Cache-Control"), Some("no-store"));
+    serde_json::from_str(response.text()).unwrap()
+}
+
+fn priority(server: &Server) -> Vec<String> {
+    let manifest = manifest(server, "/steering.json");
+    let ids = manifest["PATHWAY-PRIORITY"].as_array().unwrap();
+    ids.iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+}
+
+/// Nodes with these addresses, each of which goes on accepting until a second signal.
+fn setup(addresses: &[ReservedAddress], own: usize, pathways: &str) -> Setup {
+    let node = |(number, address): (usize, &ReservedAddress)| {
+        format!("{{name: edge{}, address: \"{}\"}}", number + 1, address.address())
+    };
+    let nodes: Vec<String> = addresses.iter().enumerate().map(node).collect();
+    let sites = format!("- {{hosts: [localhost], origin: {{directory: root}}, {STEERING}{pathways}}}}}");
+    Setup::new()
+        .sites(&sites)
+        .section(&format!("cluster: {{self: edge{}, nodes: [{}]}}", own + 1, nodes.join(", ")))
+        .limits("lame_duck: 1h")
+}
+
+#[test]
+fn a_node_that_drains_or_is_out_goes_last_on_all_nodes_and_comes_back() {
+    let addresses = [(); 3].map(|()| ReservedAddress::reserve());
+    let setups = [0, 1, 2].map(|own| setup(&addresses, own, ""));
+    let mut servers = setups.each_ref().map(Setup::start);
+    for server in &servers {
+        server.tolerate_warning("is out: ");
+        server.tolerate_warning("without ca every machine");
+        until("all nodes", || (priority(server) == ["edge1", "edge2", "edge3"]).then_some(()));
+    }
+    servers[0].signal(Signal::TERM);
+    for server in &servers {
+        until("the first to go last", || (priority(server) == ["edge2", "edge3", "edge1"]).then_some(()));
+    }
+    servers[1].signal(Signal::TERM);
+    servers[1].wait_for_log("stopping: health checks fail");
+    servers[1].signal(Signal::TERM);
+    servers[1].wait();
+    for server in [&servers[0], &servers[2]] {
+        until("the one that is gone to go last", || {
+            (priority(server) == ["edge3", "edge1", "edge2"]).then_some(())
+        });
+    }
+    servers[0].signal(Signal::TERM);
+    servers[0].wait();
+    servers[0] = setups[0].start();
+    servers[0].tolerate_warning("is out: ");
+    servers[0].tolerate_warning("without ca every machine");
+    until("the first to come back", || (priority(&servers[2]) == ["edge1", "edge3", "edge2"]).then_some(()));
+    // The next signal, at the end of the test, is the second.
+    for server in [&servers[0], &servers[2]] {
+        server.signal(Signal::TERM);
+        server.wait_for_log("stopping: health checks fail");
+    }
+}
+
+#[test]
+fn the_manifest_names_pathways_and_is_no_object_of_the_site() {
+    let addresses = [ReservedAddress::reserve()];
+    let pathways = ", pathways: [{id: near, nodes: [edge1]}, {id: other.example}]";
+    let server = setup(&addresses, 0, pathways).start();
+    server.tolerate_warning("without ca every machine");
+    server.write("steering.json", "a file");
+    for (target, reload) in [
+        ("/steering.json?_HLS_pathway=near&_HLS_throughput=5000000", "/steering.json"),
+        ("/dash.json?_DASH_pathway=%22near%22&_DASH_throughput=5000&s=1", "/dash.json?s=1"),
+    ] {
+        let expected = json!({
+            "VERSION": 1, "TTL": 5, "RELOAD-URI": reload, "PATHWAY-PRIORITY": ["near", "other.example"]
+        });
+        assert_eq!(manifest(&server, target), expected);
+    }
+    let mut client = Client::plain(&server);
+    let head = client.head_with("/steering.json", "");
+    assert_eq!((head.status, head.field("Content-Type")), (200, Some("application/json")));
+    let post = "POST /steering.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(client.request(post).status, 405);
+    assert_eq!(client.get("/steering.json/").status, 404);
+    server.signal(Signal::TERM);
+    until("the way around this node", || (priority(&server) == ["other.example", "near"]).then_some(()));
+}
+
+#[test]
+fn a_site_without_a_cluster_has_the_order_of_its_configuration_and_its_rules_for_clients() {
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let sites = format!(
+        "- {{hosts: [localhost], origin: {{directory: root}}, {STEERING}, pathways: [{{id: B}}, {{id: A}}]}}, \
+         cors: {{origins: [\"https://player.example\"]}}, signed_urls: {{keys: [{{id: one, file: {}}}]}}}}\n\
+         - {{hosts: [closed.test], origin: {{directory: root}}, {STEERING}, pathways: [{{id: B}}]}}, \
+         access: {{allow: [192.0.2.1]}}}}",
+        key.path().display()
+    );
+    let server = Setup::new().sites(&sites).start();
+    assert_eq!(priority(&server), ["B", "A"]);
+    let mut client = Client::plain(&server);
+    let allowed = client.get_with("/dash.json", "Origin: https://player.example\r\n");
+    assert_eq!(allowed.field("Access-Control-Allow-Origin"), Some("https://player.example"));
+    let refused = client.request("GET /steering.json HTTP/1.1\r\nHost: closed.test\r\n\r\n");
+    assert_eq!(refused.status, 403);
+}

@@ -1,0 +1,237 @@
+// hls.js and dash.js in a real Chromium: what they say (CMCD), what they are told (CMSD), and where they are sent (steering).
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createServer as createSocket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+import { CHROMIUM, FLAGS } from './browser.js';
+import { serve } from './server.js';
+
+const PATIENCE_MS = 60_000; // how long a loaded machine may take for any step
+const SEGMENTS = 40; // of one second each
+const HTTP = { http: /(?<=listening on )\S+(?=, HTTP\n)/ };
+const TYPES = { m3u8: 'application/vnd.apple.mpegurl', mpd: 'application/dash+xml', m4s: 'video/iso.segment', js: 'text/javascript' };
+const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
+const PLAYERS = { '/hls.js': 'hls.js/dist/hls.min.js', '/dash.js': 'dashjs/dist/modern/umd/dash.all.min.js' };
+const PAGE = '<!doctype html><video muted></video><script src="/hls.js"></script><script src="/dash.js"></script>';
+
+let directory, media, origin, pages, server, browser, context, page;
+let asked = []; // what the origin was asked for: targets and fields
+let changed = {}; // texts in place of files of the origin, by path
+let faults, requests, responses; // of the browser
+
+const listen = async (answer) => {
+  const listener = createServer(answer);
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  return listener;
+};
+const close = (listener) => { listener?.close(); listener?.closeAllConnections(); };
+const address = (listener) => `127.0.0.1:${listener.address().port}`;
+const freePort = async () => {
+  const socket = createSocket().listen(0, '127.0.0.1');
+  await once(socket, 'listening');
+  const { port } = socket.address();
+  await new Promise((resolve) => socket.close(resolve));
+  return port;
+};
+
+/** The media below any first directory, so that each test has objects of its own. */
+function answer(request, response) {
+  asked.push({ target: request.url, fields: request.headers });
+  const path = request.url.split('?')[0];
+  const file = join(media, path.split('/').at(-1));
+  const type = TYPES[path.split('.').at(-1)] ?? 'application/octet-stream';
+  const fields = { 'Content-Type': type, 'Cache-Control': 'max-age=600', ETag: '"1"' };
+  if (changed[path]) {
+    response.writeHead(200, fields).end(changed[path]);
+  } else if (existsSync(file)) {
+    response.writeHead(200, { ...fields, 'Content-Length': statSync(file).size });
+    createReadStream(file).pipe(response);
+  } else {
+    response.writeHead(404).end();
+  }
+}
+
+const configuration = (name, sites, more = '') => {
+  mkdirSync(join(directory, `${name}-memory`));
+  const file = join(directory, `${name}.yaml`);
+  writeFileSync(file, `
+listeners: [{address: "127.0.0.1:0"}]
+cache: {memory: {size: 64MiB, directory: ${name}-memory}}
+sites:
+${sites}${more}
+`);
+  return file;
+};
+
+before(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'penstock-players-'));
+  media = join(directory, 'media');
+  mkdirSync(media);
+  execFileSync('ffmpeg', ['-v', 'error', '-f', 'lavfi', '-i', `testsrc2=size=320x180:rate=10:duration=${SEGMENTS}`,
+    '-c:v', 'libx264', '-preset', 'ultrafast', '-b:v', '100k', '-g', '10', '-keyint_min', '10', '-sc_threshold', '0',
+    '-f', 'dash', '-seg_duration', '1', '-use_timeline', '0', '-hls_playlist', '1', join(media, 'manifest.mpd')], { stdio: 'pipe' });
+  origin = await listen(answer);
+  pages = await listen((request, response) => {
+    const file = PLAYERS[request.url];
+    response.writeHead(200, { 'Content-Type': file ? TYPES.js : 'text/html' });
+    response.end(file ? readFileSync(join(MODULES, file)) : PAGE);
+  });
+  const site = (host, keys) => `  - {hosts: [${host}], origin: {http: ["http://${address(origin)}"]}, cors: {origins: ["*"]}, cache: {prefetch: 0}${keys}}\n`;
+  server = await serve(['-c', configuration('edge', site('"127.0.0.1"', ', cmcd: {prefetch: true}, cmsd: true') + site('localhost', ''))], HTTP);
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, '--autoplay-policy=no-user-gesture-required'], headless: true });
+});
+
+after(async () => {
+  await browser?.close();
+  if (server) assert.equal(await server.stop(), 0, 'the program ends cleanly when told to');
+  close(origin);
+  close(pages);
+  rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+});
+
+beforeEach(async () => {
+  [asked, faults, requests, responses] = [[], [], [], []];
+  context = await browser.newContext();
+  context.setDefaultTimeout(PATIENCE_MS);
+  page = await context.newPage();
+  page.on('pageerror', (error) => faults.push(String(error)));
+  page.on('request', (request) => requests.push(request));
+  page.on('response', (response) => responses.push(response));
+  await page.goto(`http://${address(pages)}/`);
+});
+
+afterEach(async () => {
+  await context.close();
+  assert.deepEqual(faults, []);
+});
+
+const isSegment = (url) => /chunk-.*\.m4s/.test(url);
+const playedTo = (seconds) => page.waitForFunction((s) => document.querySelector('video').currentTime >= s, seconds);
+
+/** Plays with hls.js. */
+const withHls = (url, cmcd, rate = 1) => page.evaluate(([url, cmcd, rate]) => {
+  const hls = new Hls({ cmcd, maxBufferLength: 2, maxMaxBufferLength: 2 });
+  const video = document.querySelector('video');
+  hls.loadSource(url);
+  hls.attachMedia(video);
+  hls.on(Hls.Events.MANIFEST_PARSED, () => { video.playbackRate = rate; video.play(); });
+}, [url, cmcd, rate]);
+
+/** Plays with dash.js. */
+const withDash = (url, cmcd, more = {}) => page.evaluate(([url, cmcd, more]) => {
+  const player = dashjs.MediaPlayer().create();
+  player.updateSettings({ streaming: { cmcd, ...more } });
+  player.initialize(document.querySelector('video'), url, true);
+}, [url, cmcd, more]);
+
+for (const [name, play] of [
+  ['hls.js', (url, useHeaders) => withHls(`${url}/master.m3u8`, { sessionId: crypto.randomUUID(), contentId: 'film', useHeaders })],
+  ['dash.js', (url, useHeaders) => withDash(`${url}/manifest.mpd`, {
+    enabled: true, cid: 'film', mode: useHeaders ? 'header' : 'query',
+  })],
+]) {
+  for (const useHeaders of [false, true]) {
+    test(`${name} says what it says by ${useHeaders ? 'fields' : 'query'}, and the origin is asked as without it`, async () => {
+      const directory = `${name}-${useHeaders}`;
+      for (const _viewer of [1, 2]) {
+        await play(`http://${server.http}/${directory}`, useHeaders);
+        await playedTo(4);
+        await page.reload();
+      }
+      const said = requests.filter((request) => isSegment(request.url())
+        && (useHeaders ? Object.keys(request.headers()).some((field) => field.startsWith('cmcd-')) : request.url().includes('CMCD=')));
+      assert.ok(said.length >= 8, `${said.length} segment requests with CMCD`);
+      assert.ok(asked.length >= 5);
+      const targets = asked.map(({ target }) => target);
+      assert.deepEqual(targets.filter((target, place) => targets.indexOf(target) !== place), [], 'each is asked for once');
+      assert.deepEqual(asked.filter(({ target, fields }) => /cmcd/i.test(target + Object.keys(fields))), []);
+    });
+  }
+}
+
+test('at a cold edge few segment requests wait for the origin if the player names the next one', async () => {
+  const waiting = async (host) => {
+    responses = [];
+    const url = `http://${server.http.replace('127.0.0.1', host)}/cold/master.m3u8`;
+    await withHls(url, { sessionId: 'a', contentId: 'film' }, 4);
+    await playedTo(SEGMENTS - 3);
+    const segments = responses.filter((response) => isSegment(response.url()));
+    const waited = segments.filter((response) => !response.headers()['cache-status'].includes('; hit'));
+    return waited.length / segments.length;
+  };
+  assert.equal(await waiting('localhost'), 1, 'without prefetching all of them wait');
+  await page.reload();
+  const share = await waiting('127.0.0.1');
+  assert.ok(share < 0.1, `${share} of the requests waited`);
+});
+
+test('a page reads the throughput, and dash.js plays with it', async () => {
+  const url = `http://${server.http}/cmsd`;
+  await withDash(`${url}/manifest.mpd`, { enabled: true }, { cmsd: { enabled: true, abr: { applyMb: true, etpWeightRatio: 1 } } });
+  await playedTo(3);
+  const told = await page.evaluate(async (target) => {
+    for (let turn = 0; turn < 20; turn += 1) await (await fetch(target)).arrayBuffer();
+    return (await fetch(target)).headers.get('CMSD-Dynamic');
+  }, `${url}/chunk-stream0-00001.m4s`);
+  assert.match(told, /^"penstock";etp=[1-9]\d*;rtt=\d+$/);
+});
+
+test('players leave a node that drains, and go on playing', async (t) => {
+  const ports = [await freePort(), await freePort()];
+  const list = ports.map((port, place) => `{name: edge${place + 1}, address: "127.0.0.1:${port}"}`).join(', ');
+  const site = `  - {origin: {http: ["http://${address(origin)}"]}, cors: {origins: ["*"]}, steering: {hls: /steering.json, dash: /steering.json, ttl: 1s}}\n`;
+  const nodes = await Promise.all([1, 2].map((own) => serve(['-c', configuration(`edge${own}`, site,
+    `cluster: {self: edge${own}, nodes: [${list}]}\nlimits: {lame_duck: 1h}`)], HTTP)));
+  t.after(() => Promise.all(nodes.map((node) => { node.tell('SIGTERM'); return node.stop(); })));
+  const [one, two] = nodes.map((node) => `http://${node.http}`);
+  const steering = `${two}/steering.json`;
+  const until = async (what, done) => {
+    const end = Date.now() + PATIENCE_MS;
+    while (!await done()) {
+      assert.ok(Date.now() < end, what);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  const first = async () => (await (await fetch(steering)).json())['PATHWAY-PRIORITY'][0];
+  await until('both nodes', async () => await first() === 'edge1');
+
+  const master = readFileSync(join(media, 'master.m3u8'), 'utf8');
+  const [attributes, playlist] = master.match(/#EXT-X-STREAM-INF:(.*)\n(.*)/).slice(1);
+  const variant = (id, url) => `#EXT-X-STREAM-INF:${attributes},PATHWAY-ID="${id}"\n${url}/steered/${playlist}\n`;
+  changed['/steered/master.m3u8'] = `#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-CONTENT-STEERING:SERVER-URI="${steering}",PATHWAY-ID="edge1"\n`
+    + variant('edge1', one) + variant('edge2', two);
+  changed['/steered/manifest.mpd'] = readFileSync(join(media, 'manifest.mpd'), 'utf8').replace(/<Period/,
+    `<BaseURL serviceLocation="edge1">${one}/steered/</BaseURL><BaseURL serviceLocation="edge2">${two}/steered/</BaseURL>`
+    + `<ContentSteering defaultServiceLocation="edge1" queryBeforeStart="true">${steering}</ContentSteering><Period`);
+  const segmentsOf = (node) => requests.filter((request) => isSegment(request.url()) && request.url().startsWith(node)).length;
+  const other = await context.newPage();
+  other.on('request', (request) => requests.push(request));
+  await other.goto(`http://${address(pages)}/`);
+  await withHls(`${two}/steered/master.m3u8`, undefined);
+  await until('hls.js to use the first', () => segmentsOf(one) >= 2);
+  assert.equal(segmentsOf(two), 0);
+  const hlsPage = page;
+  page = other;
+  await withDash(`${two}/steered/manifest.mpd`, { enabled: false }, { buffer: { bufferTimeDefault: 2, bufferTimeAtTopQuality: 2, bufferTimeAtTopQualityLongForm: 2 } });
+  await playedTo(1);
+  nodes[0].tell('SIGTERM');
+  await until('the manifest to name the other first', async () => await first() === 'edge2');
+  for (const one of [hlsPage, other]) {
+    page = one;
+    let here = requests.length;
+    await until('segments of the other node', () => requests.slice(here).some((request) => request.frame().page() === one
+      && isSegment(request.url()) && request.url().startsWith(two)));
+    here = await page.evaluate(() => document.querySelector('video').currentTime);
+    await playedTo(here + 3);
+  }
+  page = hlsPage;
+  assert.ok(requests.some((request) => request.url().includes('_HLS_pathway=')) && requests.some((request) => request.url().includes('_DASH_pathway=')));
+});
