@@ -34,6 +34,7 @@ mod routes;
 mod settings;
 mod signed_urls;
 mod site_limits;
+mod site_tokens;
 mod sites;
 mod tickets;
 mod tls;

@@ -31,10 +31,9 @@ use penstock_http::Rejection;
 use crate::context::Context;
 use crate::request_id::RequestId;
 use crate::response::{ClientRequest, Exchange, Response};
-use crate::site::Permit;
+use crate::site::{Admitted, Permit, UnsignedTarget};
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
-use crate::site::signed_urls::UnsignedTarget;
 pub use admit::Refusal;
 use admit::{admit, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
@@ -152,7 +151,14 @@ async fn prepare<'r>(
         return Ok(Prepared::Response(Box::new(response)));
     }
     guard(context, site, client, permit).await?;
-    let unsigned = admit(context, site, client)?;
+    let admitted = admit(context, site, client)?;
+    let unsigned = admitted.map(|Admitted { target, cookies }| {
+        if !cookies.is_empty() {
+            // The cell is empty: this is the only place that fills it.
+            let _is_set = exchange.cookies.set(cookies.into());
+        }
+        target
+    });
     match &site.rewrite {
         None => Ok(Prepared::Request(unsigned)),
         Some(rewrite) => rewritten(rewrite, client.head, unsigned).map(Prepared::Request),

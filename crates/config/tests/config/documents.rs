@@ -90,6 +90,7 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.access.jwt" => with_key("sites", &format!("access: {{jwt: {{keys: jwks.json, {line}}}}}")),
         "log.access" => around(&format!("log: {{access: {{path: stdout, {line}}}}}")),
         "sites.pace" => with_key("sites", &format!("pace: {{rate: 1MiB, {line}}}")),
+        "sites.tokens" => with_key("sites", &format!("tokens: {{format: penstock, key: ec.key, {line}}}")),
         "sites.signed_urls" => {
             with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))
         }

@@ -20,6 +20,7 @@ mod origins;
 mod private_keys;
 mod proxy;
 mod rules;
+mod site_tokens;
 mod structure_faults;
 mod tickets;
 mod value_faults;

@@ -33,3 +33,4 @@ mod rules;
 mod system_calls;
 mod tls;
 mod tls_extras;
+mod tokens;
