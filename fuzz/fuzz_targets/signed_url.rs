@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_content::signed_urls::fuzz_signed_urls(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| penstock_content::tokens::fuzz_signed_urls(input));

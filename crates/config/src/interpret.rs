@@ -35,6 +35,7 @@ mod routes;
 mod settings;
 mod signed_urls;
 mod site_limits;
+mod site_tokens;
 mod sites;
 mod tickets;
 mod tls;

@@ -26,6 +26,7 @@ pub mod pattern;
 mod places;
 mod raw;
 mod reference;
+mod revoked;
 mod section;
 pub mod signing;
 mod sources;
@@ -48,9 +49,7 @@ pub use key_paths::KeyPaths;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Access, AccessLog, Acme, AcmeChallenge, AcmeKey, AddressList, Admin, Balance, BasicAccess, Bounds,
-    Bypass, Cache, CachePolicy, Canonical, CertificateDirectory, CertificateName, ClientKind, ClientTable,
-    Cluster, ClusterNode, ClusterSource, ClusterTls, CmcdRules, Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountedMetrics, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage, ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteLimits, SiteSettings, SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached, Upgrades,
+    Access, AccessLog, Acme, AcmeChallenge, AcmeKey, AddressList, Admin, AkamaiTokens, Balance, BasicAccess, Bounds, Bypass, Cache, CachePolicy, Canonical, CertificateDirectory, CertificateName, ClaimRules, ClientKind, ClientTable, Cluster, ClusterNode, ClusterSource, ClusterTls, CmcdRules, Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountedMetrics, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage, ExpiredAnswer, ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, JwtTokens, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, LinkExpression, LinkPart, Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, PublicKey, Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SecureLink, SessionCache, Site, SiteLimits, SiteSettings, SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, TokenFormat, TokenRules, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 #[cfg(any(test, feature = "fuzz"))]
@@ -58,7 +57,8 @@ pub use networks::NetworkSet;
 pub use networks::fuzz_networks;
 pub use places::Place;
 pub use reference::{has_key, keyserver_reference, reference};
-pub use signing::{SignedUrls, SigningKey};
+pub use revoked::RevokedTokens;
+pub use signing::{SecretForm, SigningKey};
 pub use sources::{read_file, read_files};
 pub use token_keys::{TokenAlgorithm, TokenKey, TokenKeyKind, TokenKeys};
 pub use units::time;

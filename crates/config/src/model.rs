@@ -19,6 +19,7 @@ mod players;
 mod route;
 mod site;
 mod tls;
+mod tokens;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -56,6 +57,10 @@ pub use self::site::{
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
     Tickets, Tls,
+};
+pub use self::tokens::{
+    AkamaiTokens, ClaimRules, ExpiredAnswer, JwtTokens, LinkExpression, LinkPart, PublicKey, SecureLink,
+    TokenFormat, TokenRules,
 };
 use crate::fault::Fault;
 use crate::places::Place;

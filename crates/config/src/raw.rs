@@ -8,6 +8,7 @@ mod keys;
 mod origin;
 mod players;
 mod route;
+mod tokens;
 
 use serde_saphyr::Spanned;
 
@@ -17,6 +18,7 @@ pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
 pub(crate) use self::players::{Cmcd, Pathway, Steering};
 pub(crate) use self::route::{Conditions, ErrorPage, Redirect, Respond, Route, Site};
+pub(crate) use self::tokens::{SignedUrls, SigningKey, Tokens};
 use crate::section::{Pairs, Sections, Text, Texts, WordOr, section};
 
 section! {
@@ -274,7 +276,9 @@ section! {
         methods: Texts, "list of names", "[POST, PUT, PATCH, DELETE]";
         /// How an HTTP origin learns the client's address: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
         forwarded: Text, "`x_forwarded`, `forwarded`, `off`", "x_forwarded";
-        /// Serve only URLs with a valid signature; see [caching.md](caching.md#signed-urls).
+        /// Serve only requests with a valid token, in a format of other systems or in the own one; `off` on a route needs none. See [signed-urls.md](signed-urls.md).
+        tokens: Spanned<WordOr<Tokens>>, "section or `off`", "off";
+        /// As `tokens` with `format: penstock`.
         signed_urls: Spanned<SignedUrls>, "section", "off";
         /// Who may use it, by address, referring page or password; see [access.md](access.md).
         access: Spanned<Access>, "section", "no rules";
@@ -364,28 +368,6 @@ section! {
         keep: Texts, "list of names", "all names";
         /// Whether their order does not matter.
         sort: Text, "`true`, `false`", "false";
-    }
-}
-
-section! {
-    /// Signed URLs: HMAC-SHA256 over an expiry and a path.
-    SignedUrls {
-        /// Keys of signatures; during a key change, both.
-        keys: Sections<SigningKey>, "list", "required";
-        /// The query parameter that has the token. In front of the path works as well: `/token=.../vod/film.m3u8`.
-        parameter: Text, "name", "token";
-        /// A cookie that may have the token instead.
-        cookie: Text, "name", "no cookie";
-    }
-}
-
-section! {
-    /// A key that signs URLs.
-    SigningKey {
-        /// Its name in tokens.
-        id: Text, "name", "required";
-        /// A file with at least 16 bytes, readable by its owner only; line ends at its end do not count. Read again by SIGHUP.
-        file: Text, "file", "required";
     }
 }
 

@@ -22,6 +22,8 @@ pub enum TokenAlgorithm {
     Hs384,
     /// HMAC with SHA-512.
     Hs512,
+    /// RSASSA-PKCS1-v1_5 with SHA-1, which no JSON Web Token may have: it has no name there.
+    Rs1,
     /// RSASSA-PKCS1-v1_5 with SHA-256.
     Rs256,
     /// RSASSA-PKCS1-v1_5 with SHA-384.
@@ -113,7 +115,10 @@ impl TokenKey {
             (TokenKeyKind::Secret(secret), A::Hs256) => secret.len() >= 32,
             (TokenKeyKind::Secret(secret), A::Hs384) => secret.len() >= 48,
             (TokenKeyKind::Secret(secret), A::Hs512) => secret.len() >= 64,
-            (TokenKeyKind::Rsa(..), A::Rs256 | A::Rs384 | A::Rs512 | A::Ps256 | A::Ps384 | A::Ps512)
+            (
+                TokenKeyKind::Rsa(..),
+                A::Rs1 | A::Rs256 | A::Rs384 | A::Rs512 | A::Ps256 | A::Ps384 | A::Ps512,
+            )
             | (TokenKeyKind::P256(_), A::Es256)
             | (TokenKeyKind::P384(_), A::Es384)
             | (TokenKeyKind::Ed25519(_), A::EdDsa) => true,
@@ -189,6 +194,22 @@ impl TokenKeys {
             return Err(format!("has {} usable keys; 1 to {} are possible", keys.len(), limits::TOKEN_KEYS));
         }
         Ok(Self(keys))
+    }
+
+    /// Reads a file with one public key of RSA in PEM.
+    ///
+    /// # Errors
+    /// Why the file is none.
+    pub fn read_rsa(path: &Path) -> Result<Self, String> {
+        match Self::read(path)? {
+            keys if matches!(&*keys.0, [TokenKey { kind: TokenKeyKind::Rsa(..), .. }]) => Ok(keys),
+            _ => Err("has another key than one of RSA".to_owned()),
+        }
+    }
+
+    /// The first key with this name; the first of all without a name.
+    pub fn named(&self, id: Option<&str>) -> Option<&TokenKey> {
+        self.0.iter().find(|key| id.is_none_or(|id| key.id.as_deref() == Some(id)))
     }
 
     /// Whether one of them is a secret.

@@ -84,8 +84,8 @@ pub use response::ClientRequest;
 pub use response::{Body, ChunkSource, ContentLength, PacedBody, Response, Tunnel};
 pub use site::HttpSite;
 pub use site::KnownKeys;
-pub use site::signed_urls;
-pub use site::{AccessRefusal, LimitReached, Permit};
+pub use site::tokens;
+pub use site::{AccessRefusal, LimitReached, Permit, TokenRefusal};
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub use site::{fuzz_routes, fuzz_tokens};

@@ -33,10 +33,9 @@ use penstock_http::{Method, Rejection, Request};
 use crate::context::Context;
 use crate::request_id::RequestId;
 use crate::response::{BytePace, ClientRequest, Exchange, Response};
-use crate::site::{Permit, Steering, without_cmcd};
+use crate::site::{Admitted, Permit, Steering, UnsignedTarget, without_cmcd};
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
-use crate::site::signed_urls::UnsignedTarget;
 pub use admit::Refusal;
 use admit::{admit, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
@@ -194,7 +193,15 @@ async fn prepare<'r>(
     {
         return Ok(Prepared::Response(Box::new(response)));
     }
-    let unsigned = for_origin(site, client.head, admit(context, site, client)?);
+    let admitted = admit(context, site, client)?;
+    let unsigned = admitted.map(|Admitted { target, cookies }| {
+        if !cookies.is_empty() {
+            // The cell is empty: this is the only place that fills it.
+            let _is_set = exchange.cookies.set(cookies.into());
+        }
+        target
+    });
+    let unsigned = for_origin(site, client.head, unsigned);
     match &site.rewrite {
         None => Ok(Prepared::Request(unsigned)),
         Some(rewrite) => rewritten(rewrite, client.head, unsigned).map(Prepared::Request),

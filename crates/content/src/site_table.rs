@@ -14,8 +14,9 @@ use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::signed_urls::split_path;
-use crate::site::{AmbiguousPath, HttpSite, Rates, RouteMatchers, VerifiedPasswords};
+use crate::site::{
+    AmbiguousPath, HttpSite, Rates, RouteMatchers, TokenVerifier, VerifiedPasswords, split_path,
+};
 use crate::store::Store;
 pub use listener_rules::ListenerRules;
 use opened::{Opened, Siblings};
@@ -45,13 +46,26 @@ impl RoutedSite {
             return Ok(&self.default);
         }
         // A token in front of the path is no part of it.
-        if let Some((parameter, path)) = self.without_token(request.raw_path())
-            && let site = self.numbered(self.matchers.find(request, path)?)
-            && site.signed_urls.as_ref().is_some_and(|rules| rules.parameter == parameter)
-        {
+        let of_path = |path| Ok(self.numbered(self.matchers.find(request, path)?));
+        let takes =
+            |site: &Site, name| site.tokens.as_ref().and_then(TokenVerifier::path_parameter) == Some(name);
+        let Some((parameter, path)) = self.split_token(request.raw_path()) else {
+            return of_path(request.raw_path());
+        };
+        let site = of_path(path)?;
+        if takes(site, parameter) {
             return Ok(site);
         }
-        Ok(self.numbered(self.matchers.find(request, request.raw_path())?))
+        match of_path(request.raw_path())? {
+            // It would take the token away, and serve what another route is for.
+            other if takes(other, parameter) => Err(AmbiguousPath),
+            other => Ok(other),
+        }
+    }
+
+    /// The site, or one of its routes.
+    fn part(&self, route: Option<RouteNumber>) -> &Site {
+        self.numbered(route.map(|RouteNumber(number)| number))
     }
 
     /// The sites that could answer requests for a path.
@@ -70,9 +84,9 @@ impl RoutedSite {
     }
 
     /// The parameter of a token in front of a path, and the path behind it.
-    fn without_token<'p>(&self, path: &'p str) -> Option<(&str, &'p str)> {
+    fn split_token<'p>(&self, path: &'p str) -> Option<(&str, &'p str)> {
         self.all().find_map(|site| {
-            let parameter = &*site.signed_urls.as_ref()?.parameter;
+            let parameter = site.tokens.as_ref()?.path_parameter()?;
             Some((parameter, split_path(path, parameter)?.1))
         })
     }
@@ -189,6 +203,25 @@ impl SiteTable {
     /// The first hosts of all sites, as configured, by number.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.sites.iter().map(|site| &*site.name)
+    }
+
+    /// The path of a request without the token in front of it.
+    pub fn without_token<'p>(&self, site: SiteNumber, route: Option<RouteNumber>, path: &'p str) -> &'p str {
+        let verifier = self.sites.get(site.index()).and_then(|site| site.part(route).tokens.as_ref());
+        let parameter = verifier.and_then(TokenVerifier::path_parameter);
+        parameter.and_then(|name| split_path(path, name)).map_or(path, |(_, rest)| rest)
+    }
+
+    /// A target or a URL of a request as logs show it: without the token that opens it.
+    pub fn hide_tokens<'t>(
+        &self,
+        site: Option<SiteNumber>,
+        route: Option<RouteNumber>,
+        text: &'t str,
+    ) -> Cow<'t, str> {
+        let site = site.and_then(|number| self.sites.get(number.index()));
+        let verifier = site.and_then(|site| site.part(route).tokens.as_ref());
+        verifier.map_or(Cow::Borrowed(text), |verifier| verifier.hide(text))
     }
 
     /// The path of a route of a site, as configured. Empty for numbers of another table.

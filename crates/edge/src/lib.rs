@@ -34,7 +34,7 @@ pub use fleet::{examine_store, locate, look_at_fleet};
 pub use http3::QuicPassage;
 pub use penstock_content::{
     BusySlots, GivenTier, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged,
-    StoredObject, check_space, contents, signed_urls,
+    StoredObject, check_space, contents, tokens,
 };
 pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
 pub use penstock_metrics as metrics;

@@ -52,6 +52,7 @@ statuses! {
     NotFound = 404 "Not Found",
     MethodNotAllowed = 405 "Method Not Allowed",
     RequestTimeout = 408 "Request Timeout",
+    Gone = 410 "Gone",
     PreconditionFailed = 412 "Precondition Failed",
     ContentTooLarge = 413 "Content Too Large",
     UriTooLong = 414 "URI Too Long",

@@ -175,7 +175,7 @@ const UNNEEDED_TOO: [&str; 24] = [
 /// Directives without a counterpart, and why.
 const EXPLAINED: [(&str, &str); 23] = [
     ("auth_jwt", "write access.jwt with the file of auth_jwt_key_file"),
-    ("auth_request", "there are no subrequests; sign URLs instead (sites.signed_urls)"),
+    ("auth_request", "there are no subrequests; let requests carry tokens instead (sites.tokens)"),
     ("autoindex", "directories are not listed"),
     ("geo", "there are no computed variables"),
     ("map", "there are no computed variables"),

@@ -139,7 +139,11 @@ pub(crate) fn limits(scope: &Scope<'_>, settings: &mut Node, remarks: &mut Remar
         if let Some(directive) = scope.find(name).filter(|found| found.argument(0) != "off") {
             let why = match name {
                 "auth_basic" => "passwords are not asked for",
-                _ => "links are signed in another form: write sites.signed_urls, and see docs/signed-urls.md",
+                "secure_link" => {
+                    "links are not verified: write the secret to a file, add tokens: {format: secure_link, key: FILE} \
+                     with the expression of secure_link_md5, and see docs/signed-urls.md"
+                }
+                _ => "links without an end are not known: write sites.tokens, and see docs/signed-urls.md",
             };
             remarks.caution(directive, why);
         }

@@ -30,7 +30,7 @@ pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
     PlayedQuality, ProtocolName, ResumeBy, TlsOptions, TlsVersion,
 };
-pub(crate) use sign::{SignArgs, TokenPlace};
+pub(crate) use sign::{SignArgs, SignFormat, TokenPlace};
 use values::{address, levels, workers};
 
 pub(crate) use tickets::{TicketsArgs, TicketsCommand};
@@ -145,7 +145,7 @@ pub(crate) enum Command {
     /// Show what a running server does, in a terminal.
     Top(TopArgs),
 
-    /// Sign a URL for a site with signed_urls.
+    /// Sign a URL for a site with tokens.
     Sign(SignArgs),
 
     /// Put load on an HTTPS server and report latencies, failures and resumption.

@@ -74,7 +74,8 @@ fn make_surroundings(directory: &Path) {
     ] {
         make_certificate(&etc.join(chain), &etc.join(key));
     }
-    for key in ["url-2026a.key", "origin.key"].map(|name| etc.join(name)) {
+    fs::write(etc.join("revoked.txt"), "").unwrap();
+    for key in ["url-2026a.key", "origin.key", "link.key"].map(|name| etc.join(name)) {
         fs::write(&key, "0123456789abcdef0123456789abcdef\n").unwrap();
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     }

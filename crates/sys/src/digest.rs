@@ -15,9 +15,15 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> Option<[u8; 32]> {
     boring::hash::hmac_sha256(key, message).ok()
 }
 
-/// Compares two signatures in constant time.
-pub fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    boring::memcmp::eq(one, other)
+/// MD5, for links of nginx, which have nothing better; `None` only if the library is out of memory.
+pub fn md5(message: &[u8]) -> Option<[u8; 16]> {
+    let digest = boring::hash::hash(boring::hash::MessageDigest::md5(), message).ok()?;
+    digest.as_ref().try_into().ok()
+}
+
+/// Compares two signatures in constant time. Of two lengths none is secret.
+pub fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && boring::memcmp::eq(one, other)
 }
 
 #[cfg(test)]
@@ -40,6 +46,8 @@ mod tests {
         assert!(is_same(&signature, &signature));
         let mut other = signature;
         other[31] ^= 1;
-        assert!(!is_same(&signature, &other));
+        assert!(!is_same(&signature, &other) && !is_same(&signature, &signature[..31]));
+        // RFC 1321 §A.5
+        assert_eq!(md5(b"abc").unwrap()[..4], [0x90, 0x01, 0x50, 0x98]);
     }
 }

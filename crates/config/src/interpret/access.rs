@@ -6,14 +6,14 @@ use serde_saphyr::Spanned;
 
 use super::pem::warn_of_open_file;
 use super::reader::Reader;
+use super::site_tokens::claim_rules;
 use crate::accounts::Accounts;
 use crate::countries::{Countries, CountryCode};
 use crate::limits;
 use crate::model::{Access, AddressList, BasicAccess, CertificateName, CountryRules, JwtAccess, Referers};
 use crate::networks::{NetworkRange, NetworkSet};
 use crate::raw;
-use crate::section::{Text, Texts, position};
-use crate::token_keys::TokenKeys;
+use crate::section::{Texts, position};
 
 pub(super) fn access(raw: Option<&Spanned<raw::Access>>, reader: &mut Reader<'_>) -> Access {
     let Some(section) = raw else { return Access::default() };
@@ -60,28 +60,8 @@ fn jwt(section: &Spanned<raw::JwtAccess>, reader: &mut Reader<'_>) -> Option<Jwt
         reader.fault(position(section), "jwt: it has no keys", "add keys: keys.json");
         return None;
     };
-    let file = reader.path(text);
-    let value = |text: &Text| text.value.clone();
-    match TokenKeys::read(&file) {
-        Ok(keys) => {
-            if keys.has_secret() {
-                warn_of_open_file("keys", &file, text, reader);
-            }
-            Some(JwtAccess {
-                file,
-                keys,
-                issuer: raw.issuer.as_ref().map(value),
-                audience: raw.audience.as_ref().map(value),
-                cookie: raw.cookie.as_ref().map(value),
-                leeway,
-            })
-        }
-        Err(why) => {
-            let what = format!("keys: {} {why}", file.display());
-            reader.fault(position(text), what, "write a JWKS (RFC 7517), or a public key in PEM");
-            None
-        }
-    }
+    let claims = claim_rules("keys", text, (raw.issuer.as_ref(), raw.audience.as_ref()), leeway, reader)?;
+    Some(JwtAccess { claims, cookie: raw.cookie.as_ref().map(|text| text.value.clone()) })
 }
 
 fn addresses(key: &str, list: &Texts, reader: &mut Reader<'_>) -> AddressList {

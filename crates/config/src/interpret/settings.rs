@@ -18,6 +18,7 @@ use super::reader::Reader;
 use super::redirects::{self, canonical, fixed, nothing, rewrite};
 use super::signed_urls::signed_urls;
 use super::site_limits::{check_subjects, pace, site_limits};
+use super::site_tokens::site_tokens;
 use crate::limits;
 use crate::model::{Cluster, DotFiles, Hsts, HttpsPort, Listener, Origin, SiteSettings};
 use crate::pattern::PathPattern;
@@ -98,9 +99,7 @@ pub(super) fn settings(
     if let Some(text) = &raw.forwarded {
         settings.forwarded = super::forwarding::forwarded(Some(text), reader);
     }
-    if let Some(section) = &raw.signed_urls {
-        settings.signed_urls = signed_urls(Some(section), reader);
-    }
+    tokens(raw, &mut settings, reader);
     if let Some(section) = &raw.access {
         settings.access = access(Some(section), reader);
     }
@@ -121,6 +120,26 @@ pub(super) fn settings(
     check_cache(raw, &settings.origin, reader);
     check_request_rules(raw, &settings, place.here, reader);
     Some(settings)
+}
+
+fn tokens(raw: &raw::SiteSettings, settings: &mut SiteSettings, reader: &mut Reader<'_>) {
+    if let Some(written) = &raw.tokens {
+        settings.tokens = site_tokens(written, reader);
+    }
+    if let Some(section) = &raw.signed_urls {
+        if raw.tokens.is_some() {
+            let what = "signed_urls: there is tokens already, which is the same with other formats";
+            reader.fault(position(section), what, "keep one of them");
+        }
+        settings.tokens = Some(signed_urls(section, reader));
+    }
+    // A field that goes to the origin is part of a key of the cache.
+    let field = settings.tokens.as_ref().and_then(|rules| rules.field.as_ref());
+    if let Some(name) = field.filter(|name| settings.cache.vary.contains(name)) {
+        let here = raw.cache.as_ref().map(position).or_else(|| raw.tokens.as_ref().map(position));
+        let what = format!("vary: {name} has the token, which no origin sees");
+        reader.fault(here.unwrap_or_default(), what, "remove it from cache.vary, or write another field");
+    }
 }
 
 /// Where responses come from: one key says it.

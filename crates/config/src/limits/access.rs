@@ -97,3 +97,18 @@ pub const PASSWORDS_QUEUED: usize = 32;
 
 /// Passwords that were right and are remembered, so that only the first request of a client pays for the verification.
 pub const PASSWORDS_REMEMBERED: usize = 4096;
+
+/// Bytes of a file with ids of revoked tokens.
+pub const REVOKED_FILE_BYTES: u64 = 64 * MIB;
+
+/// Ids in such a file, of which 16 bytes each are kept.
+pub const REVOKED_TOKENS: usize = 1_000_000;
+
+/// Bytes of a cookie that is given back for a token: browsers drop longer ones (RFC 6265 §6.1).
+pub const TOKEN_COOKIE_BYTES: usize = 4000;
+
+/// Bytes of one pattern of a token: a comparison takes time by their number.
+pub const TOKEN_PATTERN_BYTES: usize = 1024;
+
+/// Patterns in one token.
+pub const TOKEN_PATTERNS: usize = 64;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::accounts::Accounts;
 use crate::countries::{Countries, CountryCode};
+use crate::model::tokens::ClaimRules;
 use crate::networks::NetworkSet;
-use crate::token_keys::TokenKeys;
 
 /// Who may use a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,18 +83,10 @@ pub struct Referers {
 /// JSON Web Tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtAccess {
-    /// The file of the keys.
-    pub file: PathBuf,
-    /// What it had when the configuration was read.
-    pub keys: TokenKeys,
-    /// The claim `iss`; `None` is any.
-    pub issuer: Option<String>,
-    /// The claim `aud`, or one of its list; `None` is any.
-    pub audience: Option<String>,
+    /// Keys, and what claims have to be.
+    pub claims: ClaimRules,
     /// A cookie that may have the token.
     pub cookie: Option<String>,
-    /// How far clocks may differ.
-    pub leeway: Duration,
 }
 
 /// Names and passwords.

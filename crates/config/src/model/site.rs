@@ -12,9 +12,9 @@ use super::field_rules::FieldRules;
 use super::origin::Origin;
 use super::players::PlayerRules;
 use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
+use super::tokens::TokenRules;
 use crate::forwarding::{Forwarded, default_methods};
 use crate::limits;
-use crate::signing::SignedUrls;
 
 /// Whether a site answers what came as early data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub struct SiteSettings {
     pub methods: Vec<String>,
     /// How the origin learns the client's address.
     pub forwarded: Forwarded,
-    /// Signatures that URLs have to have; `None` if they need none.
-    pub signed_urls: Option<SignedUrls>,
+    /// Tokens that requests need; `None` needs none.
+    pub tokens: Option<TokenRules>,
     /// Who may use it.
     pub access: Access,
     /// How much of it may be used.
@@ -107,7 +107,7 @@ impl SiteSettings {
             cache: CachePolicy::default(),
             methods: default_methods(),
             forwarded: Forwarded::default(),
-            signed_urls: None,
+            tokens: None,
             access: Access::default(),
             limits: SiteLimits::default(),
             pace: None,

@@ -143,7 +143,7 @@ fn a_file_of_secrets_is_private_and_a_site_has_passwords_or_tokens() {
         ["edge.yaml:4: keys: DIR/keys.json may be read by every user of this machine; run chmod 600 on it"]
     );
     let jwt = config.sites[0].settings.access.jwt.as_ref().unwrap();
-    assert_eq!((jwt.leeway.as_secs(), &jwt.issuer, &jwt.cookie), (30, &None, &None));
+    assert_eq!((jwt.claims.leeway.as_secs(), &jwt.claims.issuer, &jwt.cookie), (30, &None, &None));
     assert!(!format!("{config:?}").contains("0, 0, 0"), "secrets stay out of texts");
     assert_eq!(
         fixture.faults(&site("access: {jwt: {keys: keys.json, leeway: 1h}}")),

@@ -89,6 +89,11 @@ fn with_key(section: &str, line: &str) -> String {
         "sites.cmcd" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cmcd: {{{line}}}}}]\n"
         ),
+        "sites.pace" => with_key("sites", &format!("pace: {{rate: 1MiB, {line}}}")),
+        "sites.tokens" => with_key("sites", &format!("tokens: {{format: penstock, key: ec.key, {line}}}")),
+        "sites.signed_urls" => {
+            with_key("sites", &format!("signed_urls: {{keys: [{{id: a, file: ec.key}}], {line}}}"))
+        }
         "tls.acme" => format!(
             "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{hosts: [a.example], origin: {{directory: video}}}}]\n\
              tls: {{acme: {{agree_to_terms: true, ca_file: ec.crt, {line}}}}}\n"

@@ -21,6 +21,7 @@ mod players;
 mod private_keys;
 mod proxy;
 mod rules;
+mod site_tokens;
 mod structure_faults;
 mod tickets;
 mod value_faults;

@@ -96,7 +96,7 @@ fn a_key_that_resembles_nothing_is_told_what_there_is() {
     );
     assert_eq!(
         Fixture::new().faults(&around("log: {format: combined}")),
-        ["edge.yaml:3: unknown key `format`; it belongs to `log.access`"]
+        ["edge.yaml:3: unknown key `format`; it belongs to `sites.tokens` or `log.access`"]
     );
 }
 

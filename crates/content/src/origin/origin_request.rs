@@ -18,7 +18,7 @@ use crate::origin::content_range::content_range;
 use crate::origin::upstream::{Wanted, ask};
 use crate::origins::OriginBody;
 use crate::requester::Requester;
-use crate::site::without_cookie;
+use crate::site::{TokenFields, without_cookies};
 
 /// Adds fields of the client's request to a request for the origin.
 pub(crate) fn forward_fields(fields: &[(String, String)], fetch: &mut Fetch) {
@@ -99,13 +99,13 @@ pub(crate) async fn ask_for<'f>(
     }
 }
 
-/// The request to an origin for a client's: its method, and the fields that are not of its connection. The cookie `token` is
+/// The request to an origin for a client's: its method, and the fields that are not of its connection. What has `tokens` is
 /// left out, and so is what its player says of itself. `None` if its method is no method.
 pub(crate) fn client_request(
     request: &Request<'_>,
     target: String,
     is_early: bool,
-    token: Option<&str>,
+    tokens: Option<&TokenFields>,
 ) -> Option<Fetch> {
     let mut fetch = Fetch { early: is_early, ..Fetch::get(target) };
     fetch.method = request.method().name().parse().ok()?;
@@ -117,10 +117,11 @@ pub(crate) fn client_request(
         |name: &str| connection.iter().any(|list| list.split(',').any(|option| option.trim() == name));
     for (name, value) in request.fields() {
         let lower = name.to_ascii_lowercase();
-        match (lower.as_str(), token) {
+        match (lower.as_str(), tokens) {
             (name, _) if of_connection(name) || is_field(name) => {}
-            ("cookie", Some(token)) => {
-                let rest = without_cookie(value, token);
+            (name, Some(tokens)) if tokens.field.as_deref() == Some(name) => {}
+            ("cookie", Some(tokens)) => {
+                let rest = without_cookies(value, &tokens.cookies);
                 if !rest.is_empty() {
                     fetch.pass("cookie", rest.as_bytes());
                 }

@@ -6,8 +6,7 @@ use penstock_http::{Method, Rejection, Request, Status};
 
 use crate::context::Context;
 use crate::response::ClientRequest;
-use crate::site::signed_urls::{self, UnsignedTarget};
-use crate::site::{AccessRefusal, LimitReached};
+use crate::site::{AccessRefusal, Admitted, LimitReached, TokenRefusal, Visitor};
 use crate::site_table::Site;
 
 pub(super) use guard::{guard, refusal_page};
@@ -27,8 +26,8 @@ pub enum Refusal {
     Early,
     /// The request has passed through this site before (RFC 8586).
     Loop,
-    /// The URL is not signed as the site demands.
-    Token(signed_urls::Refusal),
+    /// There is no token as the site demands it. With the status that the site has for that.
+    Token(TokenRefusal, Status),
     /// The client may not use the site.
     Access(AccessRefusal),
     /// The client, or all of them together, use the site too much.
@@ -47,8 +46,8 @@ impl Refusal {
             Self::Expectation => Status::ExpectationFailed,
             Self::Early => Status::TooEarly,
             Self::Loop => Status::LoopDetected,
-            Self::Token(_)
-            | Self::Access(
+            Self::Token(_, status) => status,
+            Self::Access(
                 AccessRefusal::Address
                 | AccessRefusal::Country
                 | AccessRefusal::Certificate
@@ -72,7 +71,7 @@ impl Refusal {
             Self::Maintenance => "maintenance",
             Self::Early => "early_data",
             Self::Loop => "loop",
-            Self::Token(why) => why.label(),
+            Self::Token(why, _) => why.label(),
             Self::NoCluster | Self::Expectation | Self::Access(_) | Self::Limit(_) | Self::Body(_) => {
                 self.rejection().unwrap_or("refused")
             }
@@ -93,12 +92,12 @@ impl Refusal {
             | Self::Maintenance
             | Self::Early
             | Self::Loop
-            | Self::Token(_) => None,
+            | Self::Token(..) => None,
         }
     }
 }
 
-/// Admits a request. Returns its target without its token if the site signs its URLs.
+/// Admits a request. Returns its target without its token if the site needs one.
 ///
 /// # Errors
 /// The first rule that refuses it.
@@ -106,7 +105,7 @@ pub(super) fn admit<'r>(
     context: &Context,
     site: &Site,
     client: ClientRequest<'r>,
-) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
+) -> Result<Option<Admitted<'r>>, Refusal> {
     expectation(client)?;
     early(site, client)?;
     has_passed(site, client)?;
@@ -132,48 +131,57 @@ fn token<'r>(
     context: &Context,
     site: &Site,
     client: ClientRequest<'r>,
-) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
+) -> Result<Option<Admitted<'r>>, Refusal> {
     // A CORS preflight carries no token.
-    if site.signed_urls.is_none() || client.head.method() == Method::Options {
+    if site.tokens.is_none() || client.head.method() == Method::Options {
         return Ok(None);
     }
-    let admitted = unsigned(context, site, client.head);
-    context.metrics.signed_url(admitted.as_ref().map_or_else(|why| why.label(), |_| "accepted"));
-    admitted.map_err(Refusal::Token)
+    let admitted = admitted(context, site, client, client.head);
+    context.metrics.signed_url(admitted.as_ref().map_or_else(|(why, _)| why.label(), |_| "accepted"));
+    admitted.map_err(|(why, status)| Refusal::Token(why, status))
 }
 
-/// The target of a request without its token; `None` if the site needs none. Counts nothing.
+/// What the tokens of a request of a client open; `None` if the site needs none. Counts nothing.
 ///
 /// # Errors
-/// Why the token does not open the target.
-pub(super) fn unsigned<'r>(
+/// Why they do not open the target, and the status for that.
+pub(super) fn admitted<'r>(
     context: &Context,
     site: &Site,
+    client: ClientRequest<'_>,
     request: &'r Request<'r>,
-) -> Result<Option<UnsignedTarget<'r>>, signed_urls::Refusal> {
-    let rules = site.signed_urls.as_ref();
-    rules.map(|rules| signed_urls::admit(rules, request, context.clock.wall())).transpose()
+) -> Result<Option<Admitted<'r>>, (TokenRefusal, Status)> {
+    let Some(verifier) = &site.tokens else { return Ok(None) };
+    let (address, now) = (client.address.ip(), context.now());
+    let visitor = Visitor {
+        address,
+        is_secure: client.secure,
+        country: &|| site.access.as_ref()?.country(address, &context.io, now),
+        io: &context.io,
+        now,
+        wall: context.clock.wall(),
+    };
+    verifier.admit(request, &visitor).map(Some).map_err(|why| (why, verifier.status(why)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use penstock_config::{EarlyRequests, SignedUrls, SigningKey};
+    use penstock_config::{EarlyRequests, SigningKey, TokenRules};
     use penstock_sys::traffic::Secret;
 
     use super::*;
     use crate::pipeline::facts::Facts;
-    use crate::site::signed_urls::{encode, sign};
+    use crate::site::tokens::makers::{encode, sign};
     use crate::tests::fixture::run;
 
     fn key() -> std::sync::Arc<SigningKey> {
-        SigningKey { id: "one".to_owned(), secret: Secret::new([7; 32].to_vec()) }.into()
+        SigningKey::new("one", Secret::new([7; 32].to_vec())).into()
     }
 
     fn signing(site: &mut penstock_config::SiteSettings) {
-        site.signed_urls =
-            Some(SignedUrls { keys: vec![key()], parameter: "token".to_owned(), cookie: None });
+        site.tokens = Some(TokenRules::signed_urls(vec![key()], "token", None));
     }
 
     #[test]
@@ -239,8 +247,8 @@ mod tests {
             let token = |path, until| encode(&sign(&key(), path, until).unwrap());
             let good = token("/x", wall + Duration::from_secs(9));
             let old = token("/x", wall - Duration::from_secs(9));
-            let missing = Refusal::Token(signed_urls::Refusal::Missing);
-            let late = Refusal::Token(signed_urls::Refusal::Expired);
+            let missing = Refusal::Token(TokenRefusal::Missing, Status::Forbidden);
+            let late = Refusal::Token(TokenRefusal::Expired, Status::Forbidden);
             for (line, expected) in [
                 (format!("GET /x?a=1&token={good}"), Ok(Some(("/x".to_owned(), Some("a=1".to_owned()))))),
                 ("GET /x".to_owned(), Err(missing)),
@@ -248,9 +256,9 @@ mod tests {
                 ("OPTIONS /x".to_owned(), Ok(None)),
             ] {
                 let judged = facts.ask(&line, "", async |asked| {
-                    let unsigned = token_of(asked, &facts)?;
-                    Ok(unsigned.map(|unsigned| {
-                        (unsigned.path.into_owned(), unsigned.query.map(|query| query.into_owned()))
+                    let target = token_of(asked, &facts)?.map(|admitted| admitted.target);
+                    Ok(target.map(|target| {
+                        (target.path.into_owned(), target.query.map(|query| query.into_owned()))
                     }))
                 });
                 assert_eq!(judged.await, expected, "{line}");
@@ -261,7 +269,7 @@ mod tests {
     fn token_of<'r>(
         asked: &crate::response::Exchange<'r>,
         facts: &Facts,
-    ) -> Result<Option<UnsignedTarget<'r>>, Refusal> {
+    ) -> Result<Option<Admitted<'r>>, Refusal> {
         token(&facts.fixture.context, facts.site(), asked.client)
     }
 
@@ -275,7 +283,7 @@ mod tests {
             for (fields, is_early, expected) in [
                 ("Expect: magic\r\n", true, Refusal::Expectation),
                 ("", true, Refusal::Early),
-                ("", false, Refusal::Token(signed_urls::Refusal::Missing)),
+                ("", false, Refusal::Token(TokenRefusal::Missing, Status::Forbidden)),
             ] {
                 let judged = facts.ask("GET /x", fields, async |asked| {
                     asked.client.early = is_early;

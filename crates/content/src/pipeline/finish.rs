@@ -39,6 +39,9 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     if let (Some(policy), true) = (&site.hsts, secure) {
         fields.field(HSTS, policy);
     }
+    for cookie in exchange.cookies.get().into_iter().flatten() {
+        fields.field("Set-Cookie", cookie);
+    }
     if !site.response_rules.is_empty() {
         change_response(&site.response_rules, exchange, response.cache_status, fields);
     }

@@ -5,7 +5,7 @@ use penstock_http::Method;
 use penstock_http::cmcd::NextRequest;
 use penstock_http::manifest::resolve;
 
-use crate::pipeline::admit::unsigned;
+use crate::pipeline::admit::admitted;
 use crate::pipeline::rewrite::rewritten;
 use crate::response::{Exchange, NextObject};
 use crate::site::{split_target, without_cmcd};
@@ -30,7 +30,8 @@ pub(super) fn next_object(exchange: &Exchange<'_>, sites: &RoutedSite, site: &Si
     if !sites.route(&next).is_ok_and(|route| std::ptr::eq(route, site)) {
         return None;
     }
-    let plain = without_cmcd(&next, unsigned(exchange.context, site, &next).ok()?);
+    let admitted = admitted(exchange.context, site, exchange.client, &next).ok()?;
+    let plain = without_cmcd(&next, admitted.map(|admitted| admitted.target));
     let target = match &site.rewrite {
         None => plain,
         Some(rewrite) => rewritten(rewrite, &next, plain).ok()?,
@@ -47,12 +48,12 @@ pub(super) fn next_object(exchange: &Exchange<'_>, sites: &RoutedSite, site: &Si
 mod tests {
     use std::time::Duration;
 
-    use penstock_config::{SignedUrls, SigningKey};
+    use penstock_config::{SigningKey, TokenRules};
     use penstock_sys::traffic::Secret;
 
     use super::*;
     use crate::pipeline::facts::Facts;
-    use crate::site::signed_urls::{encode, sign};
+    use crate::site::tokens::makers::{encode, sign};
     use crate::tests::fixture::run;
 
     /// The target and the range of what comes next; `None` for nothing, and an empty target if nothing is needed.
@@ -101,10 +102,9 @@ mod tests {
     #[test]
     fn a_token_opens_what_comes_next_or_nothing_is_fetched() {
         run(async {
-            let key = || SigningKey { id: "one".to_owned(), secret: Secret::new([7; 32].to_vec()) };
+            let key = || SigningKey::new("one", Secret::new([7; 32].to_vec()));
             let facts = Facts::cached(|site| {
-                let parameter = "token".to_owned();
-                site.signed_urls = Some(SignedUrls { keys: vec![key().into()], parameter, cookie: None });
+                site.tokens = Some(TokenRules::signed_urls(vec![key().into()], "token", None));
             });
             let until = facts.fixture.context.clock.wall() + Duration::from_secs(9);
             let token = |path| encode(&sign(&key(), path, until).unwrap());

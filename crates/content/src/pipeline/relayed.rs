@@ -16,7 +16,7 @@ use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
 use crate::response::{Body, ChunkSource, Exchange, Response, Tunnel};
-use crate::site::{HttpSite, Permit, SentCmcd, change_request};
+use crate::site::{HttpSite, Permit, SentCmcd, TokenVerifier, change_request};
 use crate::site_table::Site;
 
 /// Fields that each response has from this server, and Alt-Svc, which names addresses of the origin.
@@ -89,8 +89,8 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
         Some(query) => format!("{}?{query}", request.raw_path()),
         None => request.raw_path().to_owned(),
     };
-    let token = site.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
-    let mut fetch = client_request(request, target, client.early, token)?;
+    let tokens = site.tokens.as_ref().map(TokenVerifier::fields);
+    let mut fetch = client_request(request, target, client.early, tokens)?;
     (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
     http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
     if site.cmcd.to_origin
@@ -151,7 +151,7 @@ pub(crate) async fn respond_with(
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
-    use penstock_config::{Forwarded, SignedUrls};
+    use penstock_config::{Forwarded, TokenRules};
 
     use super::*;
     use crate::origin::relay;
@@ -192,15 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_with_the_token_of_a_site_stays_here() {
+    fn cookie_and_field_with_the_token_of_a_site_stay_here() {
         run(async {
             let facts = Facts::relayed(|site| {
-                let parameter = "token".to_owned();
-                let cookie = Some("pass".to_owned());
-                site.signed_urls = Some(SignedUrls { keys: Vec::new(), parameter, cookie });
+                let rules = TokenRules::signed_urls(Vec::new(), "token", Some("pass"));
+                site.tokens = Some(TokenRules { field: Some("x-token".to_owned()), ..rules });
             });
             for (sent, passed) in [("pass=1; a=2", Some("a=2")), ("pass=1", None), ("a=2", Some("a=2"))] {
-                let fetch = fetch_of(&facts, "GET /x", &format!("Cookie: {sent}\r\n")).await.unwrap();
+                let fields = format!("Cookie: {sent}\r\nX-Token: 1\r\n");
+                let fetch = fetch_of(&facts, "GET /x", &fields).await.unwrap();
+                assert!(fetch.fields.get("x-token").is_none());
                 assert_eq!(fetch.fields.get("cookie").map(|value| value.to_str().unwrap()), passed, "{sent}");
             }
         });

@@ -6,8 +6,7 @@ use penstock_config::Rewrite;
 use penstock_http::Request;
 
 use crate::pipeline::Refusal;
-use crate::site::rewritten_path;
-use crate::site::signed_urls::UnsignedTarget;
+use crate::site::{UnsignedTarget, rewritten_path};
 
 /// The target of a request behind the rewrite of its route. `unsigned` is its target without a token, if it had one.
 ///

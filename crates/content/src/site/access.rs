@@ -18,8 +18,6 @@ pub(crate) use passwords::Passwords;
 pub(crate) use passwords::VerifiedPasswords;
 pub use refusal::AccessRefusal;
 pub(crate) use tokens::Tokens;
-#[cfg(feature = "fuzz")]
-pub use tokens::fuzz_tokens;
 
 /// Who may use a site.
 #[derive(Debug)]
@@ -63,6 +61,11 @@ impl Access {
         }
         let is_fine = self.countries.as_ref().is_none_or(|rules| rules.admit(client, io, now));
         if is_fine { Ok(()) } else { Err(AccessRefusal::Country) }
+    }
+
+    /// The country of a client; `None` if no rule has a database, or that does not know the address.
+    pub(crate) fn country(&self, client: IpAddr, io: &IoThreads, now: Instant) -> Option<CountryCode> {
+        self.countries.as_ref()?.database.contents(io, now).of(client)
     }
 
     /// Whether a client with a certificate of this name may use the site.

@@ -21,9 +21,9 @@ use tokio::time::sleep;
 use crate::peers::{LoopMember, Peers, Route, hexadecimal};
 use crate::requester::Requester;
 use crate::site::cache_request::{CacheRequest, RequestFields, split_target};
+use crate::site::cookies::cookies_of;
 use crate::site::known_keys::KnownKeys;
 use crate::site::live::{BodyKind, FreshnessBounds, LiveDirectories};
-use crate::site::signed_urls::cookies_of;
 use crate::site::spread::Spread;
 use crate::site::successors::Successors;
 use crate::site::upgrades::SiteUpgrades;
@@ -40,8 +40,8 @@ pub struct HttpSite {
     policy: CachePolicy,
     /// Request fields that go to the origin, in lowercase letters.
     forwarded: Arc<[String]>,
-    /// The cookie of signed URLs, which is neither part of a key nor for the origin.
-    token_cookie: Option<String>,
+    /// Cookies with tokens, which are neither part of a key nor for the origin.
+    token_cookies: Vec<String>,
     /// Whether Origin is the only one.
     forwards_origin_only: bool,
     /// Changes to the fields of requests to its servers.
@@ -96,13 +96,13 @@ impl Sharing {
 }
 
 impl HttpSite {
-    /// Opens a site whose signed URLs have this cookie. It shares its origin with the one of `known` that has the same
+    /// Opens a site whose tokens come in these cookies. It shares its origin with the one of `known` that has the same
     /// settings, and with it health and limits of the servers. What its playlists tell it shares with the other routes of its
     /// site, `siblings`, that have the same objects.
     pub fn new<'k>(
         origin: &penstock_config::HttpOrigin,
         cache: &CachePolicy,
-        token_cookie: Option<&str>,
+        token_cookies: &[String],
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
         request_rules: &FieldRules,
@@ -158,7 +158,7 @@ impl HttpSite {
             origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
             name,
             place,
-            token_cookie: token_cookie.map(str::to_owned),
+            token_cookies: token_cookies.to_vec(),
             forwards_origin_only: cache.vary == ["origin"],
             forwarded: cache.vary.clone().into(),
             max_unannounced: origin.max_unannounced,
@@ -217,7 +217,7 @@ impl HttpSite {
         if self.forwards_origin_only && request.origin().is_none() {
             return RequestFields::default();
         }
-        variants::fields(request, &self.forwarded, (self.token_cookie.as_deref(), &self.policy.cookies))
+        variants::fields(request, &self.forwarded, (&self.token_cookies, &self.policy.cookies))
     }
 
     /// The request to the cache for a client's request.

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use penstock_config::{Condition, ConditionTest, RouteMatcher};
 use penstock_http::{Method, Request};
 
+use crate::site::bare_path::climbs;
 use crate::site::prefix_tree::PrefixTree;
-use crate::site::signed_urls::climbs;
 
 #[cfg(feature = "fuzz")]
 pub use fuzz::fuzz_routes;

@@ -8,7 +8,7 @@ use penstock_http::cmcd::{FIELDS, PARAMETER};
 use penstock_http::query::take;
 use penstock_origin::http::Fetch;
 
-use crate::site::signed_urls::UnsignedTarget;
+use crate::site::UnsignedTarget;
 
 /// What a request says of its player, as it was sent.
 #[derive(Debug)]

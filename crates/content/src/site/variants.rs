@@ -16,7 +16,7 @@ use penstock_sys::digest::sha256;
 use penstock_sys::lock::Unpoisoned;
 
 use crate::site::cache_request::{CacheRequest, RequestFields};
-use crate::site::signed_urls::{cookies_of, without_cookie};
+use crate::site::cookies::{cookies_of, without_cookies};
 
 /// More shards than workers, so that two workers seldom meet.
 const SHARDS: usize = 16;
@@ -47,30 +47,30 @@ impl Varied {
     }
 }
 
-/// The fields of a request that a site forwards, without the cookie `token`, and with the cookies `only` if there are any.
+/// The fields of a request that a site forwards, without the cookies `tokens`, and with the cookies `only` if there are any.
 pub(crate) fn fields(
     request: &Request<'_>,
     names: &[String],
-    (token, only): (Option<&str>, &[String]),
+    (tokens, only): (&[String], &[String]),
 ) -> RequestFields {
-    let value = |name: &String| match (name == "cookie").then_some((token, only)) {
+    let value = |name: &String| match (name == "cookie").then_some((tokens, only)) {
         Some((_, [_, ..])) => {
-            let chosen = chosen_cookies(request, token, only);
+            let chosen = chosen_cookies(request, tokens, only);
             normalised(name, [chosen.as_bytes()].into_iter())
         }
-        Some((Some(token), [])) => {
-            let rest: Vec<String> = request.values(name).map(|line| without_cookie(line, token)).collect();
+        Some(([_, ..], [])) => {
+            let rest: Vec<String> = request.values(name).map(|line| without_cookies(line, tokens)).collect();
             normalised(name, rest.iter().map(String::as_bytes))
         }
-        Some((None, [])) | None => normalised(name, request.values(name)),
+        Some(([], [])) | None => normalised(name, request.values(name)),
     };
     let value = |name: &String| Some((name.clone(), value(name)?));
     names.iter().filter_map(value).collect()
 }
 
-/// The cookies `only` of a request, each in its order, without the cookie `token`.
-fn chosen_cookies(request: &Request<'_>, token: Option<&str>, only: &[String]) -> String {
-    let chosen = only.iter().filter(|name| Some(name.as_str()) != token);
+/// The cookies `only` of a request, each in its order, without the cookies `tokens`.
+fn chosen_cookies(request: &Request<'_>, tokens: &[String], only: &[String]) -> String {
+    let chosen = only.iter().filter(|name| !tokens.contains(name));
     let pairs = chosen.flat_map(|name| cookies_of(request, name).map(move |value| format!("{name}={value}")));
     pairs.collect::<Vec<_>>().join("; ")
 }

@@ -8,14 +8,16 @@ use std::time::Instant;
 
 use penstock_config::{
     CachePolicy, Canonical, CmcdRules, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse,
-    Forwarded, Hsts, Origin, Pace, Redirect, Rewrite, SignedUrls, SiteLimits, SiteSettings,
+    Forwarded, Hsts, Origin, Pace, Redirect, Rewrite, SiteLimits, SiteSettings,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
 
 use crate::peers::Peers;
-use crate::site::{Access, Cors, HttpSite, Limits, Maintenance, Rates, Steering, VerifiedPasswords};
+use crate::site::{
+    Access, Cors, HttpSite, Limits, Maintenance, Rates, Steering, TokenVerifier, VerifiedPasswords,
+};
 use crate::store::Store;
 
 /// A site, or one route of it, ready to serve. It has all settings: no stage asks which of them a route has of its own.
@@ -38,8 +40,8 @@ pub struct Site {
     pub(crate) allowed: String,
     /// How a forwarded request names its client.
     pub(crate) forwarded: Forwarded,
-    /// Signatures that URLs must have.
-    pub(crate) signed_urls: Option<SignedUrls>,
+    /// Verifies the tokens that requests must have.
+    pub(crate) tokens: Option<TokenVerifier>,
     /// Who may use it; `None` is everyone.
     pub(crate) access: Option<Access>,
     /// How much of it may be used; `None` is no limit.
@@ -166,7 +168,7 @@ fn cache_of(raw: &SiteSettings) -> Cow<'_, CachePolicy> {
 /// so. A preflight has no cookie, so a site with tokens or passwords answers itself.
 fn asks_origin_for_options(raw: &SiteSettings) -> bool {
     let is_server = matches!(&raw.origin, Origin::Http(origin) if origin.s3.is_none());
-    is_server && raw.headers.cors.is_none() && raw.signed_urls.is_none() && raw.access.basic.is_none()
+    is_server && raw.headers.cors.is_none() && raw.tokens.is_none() && raw.access.basic.is_none()
 }
 
 /// What the settings of one site and of its routes share.
@@ -221,6 +223,9 @@ impl Opened<'_> {
         (number, route): (SiteNumber, Option<RouteNumber>),
         siblings: &mut Siblings,
     ) -> Result<Option<Site>, RootError> {
+        let now = Instant::now();
+        let verifier = |rules| TokenVerifier::new(rules, &self.passwords.secrets, now);
+        let tokens = raw.tokens.as_ref().map(verifier);
         let origin = match &raw.origin {
             Origin::Directory(root) => match self.by_path.get(root) {
                 Some(directory) => SiteOrigin::Directory(directory.clone()),
@@ -231,12 +236,12 @@ impl Opened<'_> {
                 }
             },
             Origin::Http(http) => {
-                let token = raw.signed_urls.as_ref().and_then(|rules| rules.cookie.as_deref());
-                let token = token.filter(|_| http.uncached.is_none());
+                let cookies = tokens.as_ref().filter(|_| http.uncached.is_none());
+                let cookies = cookies.map_or(&[][..], |tokens| &tokens.fields().cookies);
                 let known = self.origins.iter();
                 let rules = &raw.headers.request;
                 let site =
-                    HttpSite::new(http, &cache_of(raw), token, known, self.peers, rules, &siblings.origins);
+                    HttpSite::new(http, &cache_of(raw), cookies, known, self.peers, rules, &siblings.origins);
                 siblings.origins.push(Arc::clone(&site));
                 match (http.uncached, self.store) {
                     (Some(_), _) => SiteOrigin::Relayed(site),
@@ -269,8 +274,8 @@ impl Opened<'_> {
                 .join(", "),
             methods,
             forwarded: raw.forwarded,
-            signed_urls: raw.signed_urls.clone(),
-            access: Access::new(&raw.access, &self.passwords, Instant::now()),
+            tokens,
+            access: Access::new(&raw.access, &self.passwords, now),
             limits: self.limits(&raw.limits, limits_number(number, route), siblings),
             pace: raw.pace,
             refuses_early: raw.early_data == EarlyRequests::Refuse,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::signing::secret_of_file;
-use penstock_config::{HostPattern, HttpOrigin, Origin, SignedUrls, SigningKey, Site, Uncached};
+use penstock_config::{HostPattern, HttpOrigin, Origin, SigningKey, Site, TokenRules, Uncached};
 use penstock_http::OriginUrl;
 use tokio::task::{JoinError, JoinHandle, yield_now};
 use tokio::time::advance;
@@ -19,7 +19,7 @@ use self::client::Ask;
 use self::model::Model;
 use super::fixture::{self, Fixture};
 use crate::nodes::{PurgeOrder, PurgeTarget};
-use crate::site::signed_urls::{encode, sign};
+use crate::site::tokens::makers::{encode, sign};
 
 /// Steps of one input, so that an input takes bounded time.
 const STEPS_MAX: usize = 160;
@@ -74,7 +74,7 @@ impl Exchange {
     fn new(choices: Choices) -> Self {
         let keys = ["a secret of a key\n", "the secret of another\n"].map(|text| {
             let secret = secret_of_file(text.into()).unwrap();
-            Arc::new(SigningKey { id: "one".to_owned(), secret })
+            Arc::new(SigningKey::new("one", secret))
         });
         let fixture = Fixture::of_sites(&sites(&keys));
         let model = Rc::new(RefCell::new(Model::new(choices.clone(), fixture.context.clock)));
@@ -181,8 +181,8 @@ fn sites(keys: &[Arc<SigningKey>; 2]) -> [Site; 4] {
             let fields = ["accept-language", "authorization"].map(str::to_owned);
             site.cache.vary = fields[..[1, 2, 1, 0][number]].to_vec();
             if is_signed(number) {
-                let (keys, parameter) = (vec![Arc::clone(&keys[number / FIELDLESS])], "token".to_owned());
-                site.signed_urls = Some(SignedUrls { keys, parameter, cookie: None });
+                let keys = vec![Arc::clone(&keys[number / FIELDLESS])];
+                site.tokens = Some(TokenRules::signed_urls(keys, "token", None));
             }
             if number != 0 {
                 site.methods = vec!["POST".to_owned()];

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use penstock_config::{Config, RouteMatcher, SignedUrls, SigningKey, Site};
+use penstock_config::{Config, RouteMatcher, SigningKey, Site, TokenRules};
 use penstock_http::{HeadLimits, Request};
 use penstock_sys::traffic::Secret;
 
 use super::fixture::{Fixture, run};
 use super::scripted::Reply;
 use crate::site::RouteMatchers;
-use crate::site::signed_urls::{encode, sign};
+use crate::site::tokens::makers::{encode, sign};
 use penstock_cache::purge::{PurgeOrder, PurgeTarget};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 16384, fields: 100, target_bytes: 8192 };
@@ -185,10 +185,10 @@ fn the_first_of_a_thousand_routes_is_found_as_by_comparing_all() {
 }
 
 /// A key and what it signs.
-fn signing() -> (Arc<SigningKey>, SignedUrls) {
+fn signing() -> (Arc<SigningKey>, TokenRules) {
     let secret = Secret::new(b"0123456789abcdef".to_vec());
-    let key = Arc::new(SigningKey { id: "a".to_owned(), secret });
-    let rules = SignedUrls { keys: vec![Arc::clone(&key)], parameter: "token".to_owned(), cookie: None };
+    let key = Arc::new(SigningKey::new("a", secret));
+    let rules = TokenRules::signed_urls(vec![Arc::clone(&key)], "token", None);
     (key, rules)
 }
 
@@ -222,7 +222,7 @@ fn no_sequence_of_rules_gives_away_what_another_route_protects() {
         };
         for route in &mut sites[0].routes {
             if protects(server_of(&route.settings)) {
-                route.settings.signed_urls = Some(signed.clone());
+                route.settings.tokens = Some(signed.clone());
             }
         }
         let key = Arc::clone(&key);

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use penstock_config::signing::secret_of_file;
 use penstock_config::{
-    CachePolicy, FieldRules, HostPattern, HttpOrigin, SignedUrls, SigningKey, Site, SiteSettings,
+    CachePolicy, FieldRules, HostPattern, HttpOrigin, SigningKey, Site, SiteSettings, TokenRules,
 };
 use penstock_http::OriginUrl;
 use penstock_http::query::Counting;
@@ -14,7 +14,7 @@ use super::fixture::{Fixture, http_origin, open_head, read, run, site};
 use super::scripted::{Gate, OriginRequest, Reply};
 use crate::nodes::{PurgeOrder, PurgeTarget};
 use crate::site::HttpSite;
-use crate::site::signed_urls::{encode, sign};
+use crate::site::tokens::makers::{encode, sign};
 
 fn vary_by_language(site: &mut SiteSettings) {
     site.cache.vary = vec!["accept-language".to_owned()];
@@ -286,15 +286,11 @@ fn a_change_of_one_target_leaves_the_others_and_purges_in_force() {
 fn the_cookie_of_a_signed_url_reaches_neither_origin_nor_key() {
     run(async {
         let secret = secret_of_file(b"a secret of a key\n".to_vec()).unwrap();
-        let key = Arc::new(SigningKey { id: "one".to_owned(), secret });
-        let rules = SignedUrls {
-            keys: vec![Arc::clone(&key)],
-            parameter: "token".to_owned(),
-            cookie: Some("pass".to_owned()),
-        };
+        let key = Arc::new(SigningKey::new("one", secret));
+        let rules = TokenRules::signed_urls(vec![Arc::clone(&key)], "token", Some("pass"));
         let fixture = Fixture::with(|site| {
             site.cache.vary = vec!["cookie".to_owned()];
-            site.signed_urls = Some(rules);
+            site.tokens = Some(rules);
         });
         let fields = [("cache-control", "max-age=60"), ("vary", "Cookie")];
         fixture.origin.handle(move |asked| Reply::ok(&fields, asked.field("cookie").as_bytes()));
@@ -321,7 +317,7 @@ fn bytes_that_came_in_the_clear_are_not_for_a_site_whose_origin_is_tls() {
         HttpSite::new(
             &origin,
             &CachePolicy::default(),
-            None,
+            &[],
             [].into_iter(),
             None,
             &FieldRules::default(),

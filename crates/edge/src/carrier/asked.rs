@@ -21,7 +21,7 @@ pub(crate) fn count_asked(
 ) -> Option<Cmcd> {
     let site = answered.site?;
     let shard = &carrier.worker.shard;
-    let path = request.raw_path();
+    let path = settings.sites.without_token(site, answered.route, request.raw_path());
     let network = Network::of(carrier.client.ip());
     let name = network.map(Named);
     let named = network.zip(name.as_ref());

@@ -49,14 +49,15 @@ impl Recording {
     ) -> Self {
         let Answered { status, started, early, head_bytes, cache, site, route, id, refusal } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
+        let unsigned = |value: &str| text(&settings.sites.hide_tokens(site, route, value));
         let turn = &carrier.worker.unlogged;
         let log = settings.access_log.as_ref().filter(|log| log.may_log(site.map(SiteNumber::index), turn));
         let log = log.map(|_| {
             Box::new(Record {
                 host: text(request.host()),
                 method: text(request.method().name()),
-                target: text(request.raw_target()),
-                referer: request.referer().map(text),
+                target: unsigned(request.raw_target()),
+                referer: request.referer().map(unsigned),
                 user_agent: request.user_agent().map(text),
                 range: request.range().map(text),
                 protocol: match request.version() {

@@ -5,7 +5,7 @@ mod inspect;
 use std::io;
 
 use penstock_config::Config;
-use penstock_edge::signed_urls::encode;
+use penstock_edge::tokens::makers::encode;
 
 use crate::admin_client;
 use crate::arguments::{CacheArgs, CacheCommand, PurgeArgs};

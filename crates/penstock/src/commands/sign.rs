@@ -1,44 +1,25 @@
 //! `penstock sign`: a token, and the URL with it.
 
-use std::time::SystemTime;
+mod formats;
 
-use penstock_config::SigningKey;
-use penstock_config::signing::{is_key_id, read_key_file, secret_of_file};
-use penstock_edge::signed_urls::{decoded, encode, sign};
+use penstock_edge::tokens::makers::{decoded, encode};
 
 use crate::arguments::{SignArgs, TokenPlace};
 use crate::failure::Failure;
 use crate::terminal;
+use formats::Made;
 
 pub(crate) fn run(arguments: &SignArgs) -> Result<(), Failure> {
-    let key = key(arguments)?;
     let url = Url::parse(&arguments.url)?;
     let path = match &arguments.prefix {
         Some(prefix) => prefix_of(prefix, &url)?,
         None => url.decoded_path.clone(),
     };
-    let expires = SystemTime::now() + arguments.expires;
-    let token = sign(&key, &path, expires).ok_or_else(|| Failure::Usage("there is no memory".to_owned()))?;
-    terminal::say(&url.with(&encode(&token), &path, arguments));
-    Ok(())
-}
-
-fn key(arguments: &SignArgs) -> Result<SigningKey, Failure> {
-    let id = &arguments.key_id;
-    if !is_key_id(id) {
-        return Err(Failure::Usage(format!(
-            "--key-id {id} has characters that are not allowed in a URL: write letters, digits, - and _"
-        )));
+    let made = formats::make(arguments, &url, &path)?;
+    for line in url.with(&made, &path, arguments)? {
+        terminal::say(&line);
     }
-    let file = &arguments.key_file;
-    let read = read_key_file(file).map_err(Failure::machine(format!("read {}", file.display())))?;
-    let secret = secret_of_file(read.0).ok_or_else(|| {
-        Failure::Usage(format!(
-            "{} has less than 16 bytes: make a key with openssl rand -hex 32",
-            file.display()
-        ))
-    })?;
-    Ok(SigningKey { id: id.clone(), secret })
+    Ok(())
 }
 
 /// A prefix that contains the URL's path, or the token would not allow the URL.
@@ -56,6 +37,7 @@ fn prefix_of(prefix: &str, url: &Url<'_>) -> Result<String, Failure> {
 
 /// A URL in pieces.
 struct Url<'u> {
+    text: &'u str,
     /// Scheme and host; empty for a path alone.
     site: &'u str,
     path: &'u str,
@@ -78,22 +60,54 @@ impl<'u> Url<'u> {
         }
         let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
         let decoded_path = decoded(path).ok_or_else(wrong)?.into_owned();
-        Ok(Self { site, path, query, decoded_path })
+        Ok(Self { text: url, site, path, query, decoded_path })
     }
 
-    fn with(&self, token: &str, allowed: &str, arguments: &SignArgs) -> String {
+    /// The host without its port; empty for a path alone.
+    fn host(&self) -> &'u str {
+        let authority = self.site.split_once("://").map_or("", |(_, authority)| authority);
+        match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        }
+    }
+
+    /// The URL with a token, or the cookies for it.
+    fn with(&self, made: &Made, allowed: &str, arguments: &SignArgs) -> Result<Vec<String>, Failure> {
         let Self { site, path, query, .. } = self;
-        let name = &arguments.parameter;
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        match arguments.place {
-            TokenPlace::Query if query.is_empty() => format!("{site}{path}?{name}={token}"),
-            TokenPlace::Query => format!("{site}{path}{query}&{name}={token}"),
-            TokenPlace::Path => format!("{site}/{name}={token}{path}{query}"),
-            TokenPlace::Cookie => {
+        let whole = made.whole();
+        Ok(match (arguments.place, whole) {
+            (TokenPlace::Query, _) => {
+                let parameters: Vec<_> =
+                    made.parts.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+                let mark = if query.is_empty() { '?' } else { '&' };
+                vec![format!("{site}{path}{query}{mark}{}", parameters.join("&"))]
+            }
+            (TokenPlace::Path, Some((name, token))) => {
+                vec![format!("{site}/{name}={}{path}{query}", encode(&token))]
+            }
+            (TokenPlace::Path, None) => {
+                return Err(Failure::Usage(
+                    "this format has no tokens in paths: write --in query".to_owned(),
+                ));
+            }
+            (TokenPlace::Cookie, whole) => {
                 let seconds = arguments.expires.as_secs();
                 let path = encode(allowed).replace("%2F", "/");
-                format!("{name}={token}; Path={path}; Max-Age={seconds}; Secure; HttpOnly")
+                let cookies = match whole {
+                    Some(whole) => vec![whole],
+                    None => {
+                        let own = made.parts.iter();
+                        own.map(|(name, value)| (format!("CloudFront-{name}"), value.clone())).collect()
+                    }
+                };
+                let line = |(name, value): (String, String)| {
+                    let value = encode(&value);
+                    format!("{name}={value}; Path={path}; Max-Age={seconds}; Secure; HttpOnly")
+                };
+                cookies.into_iter().map(line).collect()
             }
-        }
+        })
     }
 }

@@ -170,7 +170,7 @@ fn plays(segments: &[&str]) {
 
 /// Decodes all frames of the picture and counts them; the sound is decoded too. Whatever ffmpeg complains of fails
 /// the test.
-fn frames(arguments: &[&str], url: &str) -> usize {
+pub(crate) fn frames(arguments: &[&str], url: &str) -> usize {
     let player =
         ffmpeg("ffmpeg").args(arguments).args(["-i", url, "-map", "0:v", "-f", "framecrc", "pipe:1"]);
     let finished = player.args(["-map", "0:a", "-f", "null", "/dev/null"]).run().ok();
@@ -179,7 +179,7 @@ fn frames(arguments: &[&str], url: &str) -> usize {
 }
 
 /// Five seconds of moving picture, ten frames each, and sound.
-fn test_film() -> Tool {
+pub(crate) fn test_film() -> Tool {
     let picture = ["-f", "lavfi", "-i", "testsrc2=size=160x90:rate=10:duration=5"];
     let sound = ["-f", "lavfi", "-i", "sine=frequency=440:duration=5", "-t", "5"];
     ffmpeg("ffmpeg").args(picture).args(sound)

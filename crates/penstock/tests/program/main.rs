@@ -34,3 +34,4 @@ mod rules;
 mod system_calls;
 mod tls;
 mod tls_extras;
+mod tokens;

@@ -24,7 +24,7 @@ fn site() -> &'static Arc<HttpSite> {
         HttpSite::new(
             &HttpOrigin::new(vec![(url, 1)]),
             &CachePolicy::default(),
-            None,
+            &[],
             [].into_iter(),
             None,
             &FieldRules::default(),

@@ -56,7 +56,7 @@ fn a_small_object_that_is_kept_takes_less_than_its_share_of_the_budget() {
     let site = HttpSite::new(
         &origin,
         &CachePolicy::default(),
-        None,
+        &[],
         [].into_iter(),
         None,
         &FieldRules::default(),

@@ -3,10 +3,8 @@
 //! A hash of a password takes long to compute on purpose. Few are computed at a time, few requests wait for that, and a password that
 //! was right is remembered, so that only the first request of a client waits.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use argon2::{Argon2, PasswordHash, PasswordVerifier};
@@ -14,11 +12,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use penstock_config::{Accounts, BasicAccess, limits};
 use penstock_origin::io_threads::IoThreads;
-use penstock_sys::lock::Unpoisoned;
 use tokio::sync::Semaphore;
 
 use super::AccessRefusal;
 use crate::site::followed::Followed;
+use crate::site::verified_secrets::VerifiedSecrets;
 
 /// Passwords that are verified at a time: the threads have files to open, too.
 const AT_A_TIME: usize = 2;
@@ -37,16 +35,8 @@ pub(crate) struct Passwords {
 pub(crate) struct VerifiedPasswords {
     running: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Two keyed hashes of a secret and what it was compared with.
-    keys: [RandomState; 2],
-    remembered: Mutex<Remembered>,
-}
-
-#[derive(Debug, Default)]
-struct Remembered {
-    all: HashSet<u128>,
-    /// The oldest first.
-    order: VecDeque<u128>,
+    /// What was right.
+    pub(crate) secrets: Arc<VerifiedSecrets>,
 }
 
 impl Default for VerifiedPasswords {
@@ -54,8 +44,7 @@ impl Default for VerifiedPasswords {
         Self {
             running: Arc::new(Semaphore::new(AT_A_TIME)),
             waiting: AtomicUsize::new(0),
-            keys: [RandomState::new(), RandomState::new()],
-            remembered: Mutex::default(),
+            secrets: Arc::default(),
         }
     }
 }
@@ -70,28 +59,6 @@ impl Drop for Waiting<'_> {
 }
 
 impl VerifiedPasswords {
-    /// What is remembered of a secret that was right for what it was compared with.
-    pub(super) fn tag(&self, secret: impl Hash + Copy) -> u128 {
-        let [first, second] = &self.keys;
-        (u128::from(first.hash_one(secret)) << 64) | u128::from(second.hash_one(secret))
-    }
-
-    pub(super) fn knows(&self, tag: u128) -> bool {
-        self.remembered.lock().unpoisoned().all.contains(&tag)
-    }
-
-    pub(super) fn remember(&self, tag: u128) {
-        let mut remembered = self.remembered.lock().unpoisoned();
-        if remembered.all.insert(tag) {
-            remembered.order.push_back(tag);
-        }
-        while remembered.order.len() > limits::PASSWORDS_REMEMBERED {
-            if let Some(oldest) = remembered.order.pop_front() {
-                remembered.all.remove(&oldest);
-            }
-        }
-    }
-
     /// Whether a password has this hash. Waits for the threads for files.
     async fn verify(&self, password: Vec<u8>, hash: String, io: &IoThreads) -> Result<bool, AccessRefusal> {
         let waiting = Waiting(&self.waiting);
@@ -131,15 +98,15 @@ impl Passwords {
         let known = accounts.hash_of(&name);
         // The password of an unknown name takes as long as one of a known name.
         let hash = known.unwrap_or_else(|| accounts.any_hash());
-        let tag = self.verified.tag((&name, &password, hash));
-        if known.is_some() && self.verified.knows(tag) {
+        let tag = self.verified.secrets.tag((&name, &password, hash));
+        if known.is_some() && self.verified.secrets.knows(tag) {
             return Ok(());
         }
         let is_right = self.verified.verify(password, hash.to_owned(), io).await?;
         if known.is_none() || !is_right {
             return Err(AccessRefusal::Credentials);
         }
-        self.verified.remember(tag);
+        self.verified.secrets.remember(tag);
         Ok(())
     }
 }
@@ -196,16 +163,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_right_password_is_remembered_until_its_hash_changes_and_the_memory_is_bounded() {
+    async fn no_more_passwords_wait_than_may() {
         let verified = VerifiedPasswords::default();
-        for number in 0..=limits::PASSWORDS_REMEMBERED as u128 {
-            verified.remember(number);
-        }
-        assert!(!verified.knows(0) && verified.knows(1));
-        assert_eq!(verified.remembered.lock().unwrap().all.len(), limits::PASSWORDS_REMEMBERED);
-        assert_ne!(verified.tag(("a", b"b", "one")), verified.tag(("a", b"b", "two")));
-        assert_ne!(verified.tag(("ab", &b""[..], "x")), verified.tag(("a", &b"b"[..], "x")));
-        // No more requests wait than may.
         let io = IoThreads::start(IoLimits { threads: 1, queued: 64, queued_later: 8 }).unwrap();
         verified.waiting.store(limits::PASSWORDS_QUEUED, Relaxed);
         assert_eq!(verified.verify(Vec::new(), String::new(), &io).await, Err(AccessRefusal::Busy));
