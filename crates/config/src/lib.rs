@@ -45,16 +45,16 @@ pub use key_paths::KeyPaths;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Access, AccessLog, Acme, AcmeChallenge, AcmeKey, AddressList, Admin, Balance, BasicAccess, Bounds,
-    Bypass, Cache, CachePolicy, Canonical, CertificateDirectory, CertificateName, ClientKind, ClientTable,
-    Cluster, ClusterNode, ClusterSource, ClusterTls, Condition, ConditionTest, Config, ConfiguredCertificate,
-    Cors, CorsOrigins, CountedMetrics, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage,
-    ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet, Headers, Health, HostPattern, Hsts,
-    HttpOrigin, HttpsPort, JwtAccess, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
-    Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace,
-    Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site,
-    SiteLimits, SiteSettings, SpreadBy, StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls,
-    TokenAccess, Uncached, Upgrades,
+    Access, AccessLog, Acme, AcmeChallenge, AcmeKey, AddressList, Admin, AdminAddress, Balance, BasicAccess,
+    Bounds, Bypass, Cache, CachePolicy, Canonical, CertificateDirectory, CertificateName, ClientKind,
+    ClientTable, Cluster, ClusterNode, ClusterSource, ClusterTls, Condition, ConditionTest, Config,
+    ConfiguredCertificate, Cors, CorsOrigins, CountedMetrics, CountryRules, DiskTier, DotFiles, EarlyData,
+    EarlyRequests, ErrorPage, ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet,
+    HandshakeRateLimit, Headers, Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, KernelTls,
+    KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, Listener, Log, LogFormat, LogSample,
+    MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace, Redirect, Referers, RemoteKeyPlace,
+    RequestRate, Rewrite, Route, RouteMatcher, S3, SessionCache, Site, SiteLimits, SiteSettings, SpreadBy,
+    StatusTimes, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 pub use places::Place;

@@ -31,6 +31,7 @@ use penstock_http::Rejection;
 use crate::context::Context;
 use crate::request_id::RequestId;
 use crate::response::{ClientRequest, Exchange, Response};
+use crate::served::Served;
 use crate::site::Permit;
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
@@ -57,13 +58,27 @@ pub struct Handled {
     pub refusal: Option<Refusal>,
     /// The name of the request, if a rule of its site has used it.
     pub id: Option<RequestId>,
+    /// Where the response came from.
+    pub served: Served,
 }
 
 impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
         let response = Exchange::new(context, client, None).page(refusal.status());
-        Self { response, site: None, route: None, refusal: Some(refusal), id: None }
+        Self {
+            response,
+            site: None,
+            route: None,
+            refusal: Some(refusal),
+            id: None,
+            served: Served::default(),
+        }
+    }
+
+    /// A response that no site gives.
+    pub(crate) fn without_site(response: Response) -> Self {
+        Self { response, site: None, route: None, refusal: None, id: None, served: Served::default() }
     }
 
     /// Whether the connection has to end behind the response, because the end of the request is not known.
@@ -121,7 +136,8 @@ pub(crate) async fn handle_client(
     }
     response.permit = permit;
     let (site, id) = (exchange.site, exchange.id.get().copied());
-    Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal, id }
+    let (site, route, served) = (site.map(Site::number), site.and_then(Site::route), exchange.served());
+    Handled { response, site, route, refusal, id, served }
 }
 
 /// What the stages before the source make of a request.

@@ -8,6 +8,7 @@ use penstock_config::limits;
 
 use crate::cached::fetch::fetch_ahead;
 use crate::cached::lookup::Lookup;
+use crate::served::Cause;
 use crate::site::{CacheRequest, has_personal};
 use crate::task;
 
@@ -33,6 +34,7 @@ pub(crate) fn prefetch_next(lookup: &Lookup) {
             in_advance: true,
             wants_all: true,
             interim: None,
+            cause: Cause::default(),
             ..lookup.clone()
         };
         start(ahead);
@@ -51,7 +53,7 @@ fn start(mut lookup: Lookup) {
         prefetches.end();
         return;
     };
-    task::spawn(async move {
+    task::spawn_filling(async move {
         fetch_ahead(lookup, claim).await;
         prefetches.end();
     });

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use penstock_config::limits;
 use penstock_http::Encoding;
+use penstock_metrics::{GivenUp, Sacrifice};
 use penstock_origin::io_threads::IoThreads;
 use penstock_sys::file::{Identity, OpenFile};
 use penstock_sys::lock::Unpoisoned;
@@ -38,19 +39,19 @@ enum Entry {
 }
 
 impl CompressedManifests {
-    /// The file in this encoding; `None` if it is to be sent as it is: compression does not make it smaller, or another
-    /// request is having it compressed.
+    /// The file in this encoding; `None` if it is to be sent as it is: compression does not make it smaller, another
+    /// request is having it compressed, or the CPU is short.
     pub(crate) async fn get(
         self: &Arc<Self>,
         file: &Arc<OpenFile>,
         encoding: Encoding,
-        io: &IoThreads,
+        (io, given_up): (&IoThreads, &GivenUp),
     ) -> Option<Arc<[u8]>> {
         if !(limits::COMPRESSED_SOURCE_BYTES_MIN..=limits::COMPRESSED_SOURCE_BYTES).contains(&file.len()) {
             return None;
         }
         let key = (file.identity(), encoding);
-        match self.memo().begin(key) {
+        match self.memo().begin(key, given_up.is(Sacrifice::Compression)) {
             Some(Entry::Ready(body)) => return Some(body),
             Some(Entry::Underway | Entry::Useless) => return None,
             None => {}
@@ -81,9 +82,12 @@ impl CompressedManifests {
 }
 
 impl Memo {
-    /// The entry of a key. If there is none, one is made and the caller compresses.
-    fn begin(&mut self, key: Key) -> Option<Entry> {
+    /// The entry of a key. If there is none, one is made and the caller compresses, unless that `is_given_up`.
+    fn begin(&mut self, key: Key, is_given_up: bool) -> Option<Entry> {
         let known = self.entries.get(&key).cloned();
+        if known.is_none() && is_given_up {
+            return Some(Entry::Useless);
+        }
         if known.is_none() {
             self.entries.insert(key, Entry::Underway);
             self.order.push_back(key);
@@ -165,11 +169,21 @@ mod tests {
     #[test]
     fn each_version_of_a_file_is_compressed_once() {
         let mut memo = Memo::default();
-        assert!(memo.begin(key(1)).is_none());
-        assert!(matches!(memo.begin(key(1)), Some(Entry::Underway)));
+        assert!(memo.begin(key(1), false).is_none());
+        assert!(matches!(memo.begin(key(1), false), Some(Entry::Underway)));
         memo.finish(key(1), Entry::Ready(vec![1, 2, 3].into()));
-        assert!(matches!(memo.begin(key(1)), Some(Entry::Ready(_))));
-        assert!(memo.begin(key(2)).is_none());
+        assert!(matches!(memo.begin(key(1), false), Some(Entry::Ready(_))));
+        assert!(memo.begin(key(2), false).is_none());
+    }
+
+    #[test]
+    fn while_the_cpu_is_short_only_what_exists_is_sent_compressed() {
+        let mut memo = Memo::default();
+        memo.begin(key(1), false);
+        memo.finish(key(1), Entry::Ready(vec![1].into()));
+        assert!(matches!(memo.begin(key(1), true), Some(Entry::Ready(_))));
+        assert!(matches!(memo.begin(key(2), true), Some(Entry::Useless)));
+        assert!(memo.begin(key(2), false).is_none(), "it is compressed once there is time");
     }
 
     #[test]
@@ -177,19 +191,19 @@ mod tests {
         let mut memo = Memo::default();
         let half: Arc<[u8]> = vec![0; usize::try_from(limits::COMPRESSED_MEMO_BYTES / 2).unwrap()].into();
         for number in 0..3 {
-            assert!(memo.begin(key(number)).is_none());
+            assert!(memo.begin(key(number), false).is_none());
             memo.finish(key(number), Entry::Ready(Arc::clone(&half)));
         }
         assert!(memo.bytes <= limits::COMPRESSED_MEMO_BYTES);
-        assert!(memo.begin(key(0)).is_none(), "the oldest is gone");
-        assert!(memo.begin(key(2)).is_some(), "the newest is there");
+        assert!(memo.begin(key(0), false).is_none(), "the oldest is gone");
+        assert!(memo.begin(key(2), false).is_some(), "the newest is there");
     }
 
     #[test]
     fn an_entry_finished_twice_is_counted_once() {
         let mut memo = Memo::default();
         let body: Arc<[u8]> = vec![0; 1000].into();
-        memo.begin(key(1));
+        memo.begin(key(1), false);
         memo.finish(key(1), Entry::Ready(Arc::clone(&body)));
         memo.finish(key(1), Entry::Ready(body));
         assert_eq!(memo.bytes, 1000);
@@ -202,7 +216,7 @@ mod tests {
     fn the_memo_is_bounded_in_number_even_while_everything_is_underway() {
         let mut memo = Memo::default();
         for number in 0..2 * limits::COMPRESSED_MEMO_ENTRIES as u64 {
-            memo.begin(key(number));
+            memo.begin(key(number), false);
         }
         assert_eq!(memo.entries.len(), limits::COMPRESSED_MEMO_ENTRIES);
     }

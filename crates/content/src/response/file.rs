@@ -76,7 +76,8 @@ impl FileRepresentation {
             let wanted = exchange.request.accept_encoding();
             encoding = negotiate(wanted, &[Encoding::Brotli, Encoding::Gzip]);
             if encoding != Encoding::Identity {
-                compressed = Box::pin(context.compressed.get(&file, encoding, &context.io)).await;
+                compressed =
+                    Box::pin(context.compressed.get(&file, encoding, (&context.io, &context.given_up))).await;
             }
         }
         if compressed.is_none() {
