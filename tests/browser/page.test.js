@@ -145,7 +145,8 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   Object.assign(status, {
     sites: [{ name: MARKUP, requests: 7, bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2 }],
       players: { requests: 200, starved: 5, startup: 3, sessions: 4 } }],
-    top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3 }], starved_titles: [{ key: MARKUP, requests: 5, bytes: 1, error: 0 }] },
+    top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3,
+      players: { requests: 20, starved: 1, buffer: [1, 2, 3, 0, 0].map((requests) => ({ requests })), throughput: [] } }], starved_titles: [{ key: MARKUP, requests: 5, bytes: 1, error: 0 }] },
     acme: { orders: { ok: 1, rejected: 2 }, names: [{ name: 'video.example', state: 'waiting', not_after_timestamp_seconds: null,
       next_timestamp_seconds: 1900000000, error: `urn:ietf:params:acme:error:dns: ${MARKUP}` }] },
     work: [{ rest: 0.25, handshakes: 0.5, sealing: 0.25, sending: 0, filling: 0 }],
@@ -163,6 +164,8 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   await shown('sites').getByText('50%').waitFor();
   await shown('titles').getByText(`/film/${MARKUP}`).waitFor();
   await shown('titles').getByText('1.23 k').or(shown('titles').getByText('1.23k')).first().waitFor();
+  await shown('titles').getByText('5%', { exact: true }).waitFor();
+  await shown('titles').getByText('50%').waitFor();
   await shown('players').getByText('2.5%').waitFor();
   await shown('starved-titles').getByText(MARKUP).waitFor();
   await shown('slow-sites').getByText('below 1 Mbit/s').waitFor();

@@ -233,9 +233,13 @@ export const TABLES = [
     id: kind.replaceAll('_', '-'), title, wide: true, draw({ status }) {
       const entries = status.top?.[kind];
       if (!Array.isArray(entries) || entries.length === 0) return null;
+      const starved = (players) => (players ? players.starved / players.requests : NaN);
+      const little = (players) => (players ? (players.buffer[0].requests + players.buffer[1].requests) / total(players.buffer.map((one) => one.requests)) : NaN);
+      const heard = entries.some((entry) => entry.players);
       const rows = entries.slice(0, 12).map((entry) => [String(entry.key), number(entry.requests), text(bytes(entry.bytes)),
+        ...(heard ? [[text(percent(starved(entry.players))), starved(entry.players) > 0.01 ? 'warn' : ''], text(percent(little(entry.players)))] : []),
         entry.error ? `± ${number(entry.error)}` : '']);
-      return [table([head, '#requests', '#bytes', '#error'], rows)];
+      return [table([head, '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 4 s'] : []), '#error'], rows)];
     },
   })),
   {

@@ -105,7 +105,7 @@ fn orders(orders: Option<&OrdersReading>, found: &mut Vec<Condition>) {
             "acme",
             format!("order of {}", one.name),
             format!("the certificate of {} was not ordered: {words}", one.name),
-            "the name has to lead to this server, on port 80 or 443; section acme shows the next attempt, docs/acme.md the causes",
+            "the name has to lead to this server, on port 80 or 443; section acme shows the next attempt, docs/certificates.md the causes",
         ));
     }
 }
