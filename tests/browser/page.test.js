@@ -140,16 +140,23 @@ test('an origin that is out is said in words with what helps, and no text become
 test('a section is shown when its data is there and hidden when it is not', async () => {
   await open();
   await shown('origins').waitFor();
-  for (const absent of ['players', 'peers', 'keyservers', 'store', 'key-clients']) assert.equal(await shown(absent).isVisible(), false, absent);
+  for (const absent of ['players', 'acme', 'slow-sites', 'starved-titles', 'peers', 'keyservers', 'store', 'key-clients']) assert.equal(await shown(absent).isVisible(), false, absent);
   const status = await (await fetch(`http://${server.admin}/status.json`)).json();
   Object.assign(status, {
-    sites: [{ name: MARKUP, requests: 7, bytes: 2048, hit_requests: 6, hit_bytes: 1024 }],
-    top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3 }] },
-    players: { starved: 5 },
-    cluster: [{ name: 'edge2', self: false, up: false, fault: 'timeout', load: 1, connections: 2, busy: 0.5, requests: { answered: 1, failed: 2 } }],
+    sites: [{ name: MARKUP, requests: 7, bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2 }],
+      players: { requests: 200, starved: 5, startup: 3, sessions: 4 } }],
+    top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3,
+      players: { requests: 20, starved: 1, buffer: [1, 2, 3, 0, 0].map((requests) => ({ requests })), throughput: [] } }], starved_titles: [{ key: MARKUP, requests: 5, bytes: 1, error: 0 }] },
+    acme: { orders: { ok: 1, rejected: 2 }, names: [{ name: 'video.example', state: 'waiting', not_after_timestamp_seconds: null,
+      next_timestamp_seconds: 1900000000, error: `urn:ietf:params:acme:error:dns: ${MARKUP}` }] },
+    work: [{ rest: 0.25, handshakes: 0.5, sealing: 0.25, sending: 0, filling: 0 }],
+    cluster: [{ name: 'edge2', self: false, up: false, fault: 'timeout', load: 1, connections: 2, busy: 0.5, requests: { answered: 1, failed: 2 },
+      summary: { sent_bytes_per_second: 1.25e9, requests_per_second: 40, cache_hits_per_second: 9, cache_requests_per_second: 10,
+        problems: [{ severity: 'critical', what: `origin ${MARKUP} is out` }] } }],
     private_keys: { fallbacks: 1, keyservers: [{ address: '192.0.2.9:2407', up: true, circuit_open: false, operations: { ok: 4, timed_out: 1 }, mean_seconds: 0.002, under_way: 0 }], tokens: [] },
     fleet: { up: true, circuit: 'closed', latency_seconds: 0.001 },
   });
+  Object.assign(status.pressure, { given_up: [{ what: 'prefetch', since_timestamp_seconds: 1700000000 }], handshake_rate_limit: 120 });
   const event = `event: second\ndata: ${JSON.stringify({ at: 1, values: [], status })}\n\n`;
   await page.route('**/events', (route) => route.fulfill({ contentType: 'text/event-stream', body: event }));
   await page.reload();
@@ -157,8 +164,21 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   await shown('sites').getByText('50%').waitFor();
   await shown('titles').getByText(`/film/${MARKUP}`).waitFor();
   await shown('titles').getByText('1.23 k').or(shown('titles').getByText('1.23k')).first().waitFor();
-  await shown('players').getByText('starved').waitFor();
+  await shown('titles').getByText('5%', { exact: true }).waitFor();
+  await shown('titles').getByText('50%').waitFor();
+  await shown('players').getByText('2.5%').waitFor();
+  await shown('starved-titles').getByText(MARKUP).waitFor();
+  await shown('slow-sites').getByText('below 1 Mbit/s').waitFor();
+  await shown('slow-sites').getByText('25%').waitFor();
+  await shown('acme').getByText(`urn:ietf:params:acme:error:dns: ${MARKUP}`).waitFor();
+  await shown('acme').getByText('2030-').waitFor();
+  await shown('pressure').getByText(/^does without prefetch since /).waitFor();
+  await shown('pressure').getByText('at most 120/s').waitFor();
+  await shown('work').getByText('worker 0: handshakes 50% · ').waitFor();
   await shown('peers').getByText('out: timeout').waitFor();
+  await shown('peers').getByText('10 Gbit/s', { exact: true }).waitFor();
+  await shown('peers').getByText('90%').waitFor();
+  await shown('peers').getByText(`origin ${MARKUP} is out`).waitFor();
   await shown('keyservers').getByText('192.0.2.9:2407').waitFor();
   await shown('store').getByText('up', { exact: true }).waitFor();
   assert.equal(await page.locator('main img').count(), 0);

@@ -307,7 +307,7 @@ impl<D: Metadata> Object<D> {
         let (Some(object_length), true) = (self.length(), self.is_kept()) else { return };
         // The node that keeps it has it on a disk, if any.
         if slot.is_copy()
-            || !disks.admits(slot.requests(), slot.has_disk_copy(), slot.written())
+            || !disks.admits((slot.requests(), slot.has_disk_copy()), slot.written(), || slot.skip_disk())
             || slot.mark_on_disk(true)
         {
             return;

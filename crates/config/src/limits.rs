@@ -63,9 +63,6 @@ pub const HANDSHAKES_IN_FLIGHT_PER_WORKER: usize = 2048;
 /// one address of a mobile network there are thousands of viewers.
 pub const HANDSHAKES_PER_NETWORK: usize = 2048;
 
-/// Full handshakes in a second, for all workers together; 0 is no limit.
-pub const HANDSHAKE_RATE: u32 = 0;
-
 /// How long a full handshake over that rate waits at most; one that had to wait longer is turned away at once.
 pub const HANDSHAKE_RATE_WAIT_MILLISECONDS: u64 = 2000;
 

@@ -6,6 +6,7 @@
 mod access;
 mod access_log;
 mod acme;
+mod admin;
 mod cache;
 mod client_table;
 mod cluster;
@@ -26,7 +27,6 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use penstock_sys::socket::ListenOptions;
-use penstock_sys::traffic::Secret;
 use penstock_tls::HttpVersions;
 
 pub use self::access::{
@@ -35,6 +35,8 @@ pub use self::access::{
 };
 pub use self::access_log::{AccessLog, LogFormat, LogSample};
 pub use self::acme::{Acme, AcmeChallenge, AcmeKey, ExternalAccount};
+pub(crate) use self::admin::UNIX;
+pub use self::admin::{Admin, AdminAddress};
 pub use self::cache::{Cache, DiskTier, MemoryTier};
 pub use self::client_table::{ClientTable, CountedMetrics};
 pub use self::cluster::{Cluster, ClusterNode, ClusterSource, ClusterTls};
@@ -42,7 +44,7 @@ pub use self::field_rules::{FieldRule, FieldRules};
 pub use self::fleet::{Fleet, StorePlace, StoreUrl};
 pub use self::keys::{KeyserverAccess, RemoteKeyPlace, TokenAccess};
 pub use self::keyserver::{KeyserverClient, KeyserverConfig};
-pub use self::limits::Limits;
+pub use self::limits::{HandshakeRateLimit, Limits};
 pub use self::origin::{
     Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached, Upgrades,
 };
@@ -208,17 +210,6 @@ pub struct Listener {
     pub health: Option<String>,
     /// Options of the socket.
     pub socket: ListenOptions,
-}
-
-/// The admin listener: plain HTTP with `/healthz` and `/metrics`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
-    /// IP address and port.
-    pub address: SocketAddr,
-    /// DNS names that clients may use for it, in lowercase letters.
-    pub hosts: Vec<String>,
-    /// The token that every request but health checks needs; `None` if none is needed.
-    pub token: Option<Secret>,
 }
 
 /// Logs other than the program's own.

@@ -480,8 +480,10 @@ section! {
 section! {
     /// The admin listener.
     Admin {
-        /// IP address and port. Without `token` it has no password: keep it on loopback or a private network.
-        address: Text, "IP:port", "127.0.0.1:9600";
+        /// IP address and port, or `unix:` and the path of a Unix socket, which is removed and made anew at the start. Without `token` it has no password: keep it on loopback or a private network, or on a socket.
+        address: Text, "IP:port or `unix:PATH`", "127.0.0.1:9600";
+        /// Permissions of the Unix socket: `0600` for its owner, `0660` for its group too.
+        mode: Text, "`0600`, `0660`", "0600";
         /// DNS names that clients may use for it, such as the target of a Prometheus scrape. IP addresses and `localhost` always work; other names get 421, since a web page could point its own name here (DNS rebinding).
         hosts: Texts, "list of names", "[]";
         /// A file with a token of at least 16 bytes on one line, which its owner alone may read. Every request but `/healthz` then needs it: `Authorization: Bearer TOKEN`, or as the password of any user, which browsers ask for. The commands of this program read it from here.
@@ -506,12 +508,14 @@ section! {
         path: Text, "file, `stdout`, `stderr`, `syslog`", "required";
         /// `json` has one object in each line, `combined` is that of Apache and nginx, `fields` has the values of `fields` with tabs between them.
         format: Text, "`json`, `combined`, `fields`", "json";
-        /// Which fields `json` and `fields` write, in this order for `fields`; those of `tls` are written `tls.version`.
+        /// Which fields `json` and `fields` write, in this order for `fields`; those of `tls` and `upstream` are written `tls.version`.
         fields: Texts, "list of names", "all of them";
         /// Which responses leave a line: `1/100` is every hundredth of each worker, `errors` are statuses from 400 on and responses that ended early.
         sample: Text, "`1/N` or `errors`", "1/1";
         /// The sites whose responses leave a line, by their first hosts.
         sites: Texts, "list of hosts", "all, and requests that no site answers";
+        /// Whether connections that end without a request leave a line too, such as those whose handshake fails.
+        connections: Text, "`true`, `false`", "false";
     }
 }
 
@@ -538,8 +542,8 @@ section! {
         handshakes_in_flight: Text, "number", "2048";
         /// TLS handshakes in flight of one client network (/24 of IPv4, /56 of IPv6), shared evenly by the workers; 0 is no limit. This machine itself is not limited; behind a balancer use `proxy_protocol`, or all clients count as one network.
         handshakes_per_network: Text, "number", "2048";
-        /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. A client that offers to resume a session is not limited; see [tls.md](tls.md#limits).
-        handshake_rate: Text, "number", "0";
+        /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. `auto` limits them only while the CPU is short, to as many as leave time to those who are served, see [pressure.md](pressure.md). A client that offers to resume a session is not limited; see [tls.md](tls.md#limits).
+        handshake_rate: Text, "number or `auto`", "0";
         /// From accept, or from the end of the PROXY header, to the end of the handshake, in total.
         handshake_deadline: Text, "time", "10s";
         /// From the first byte of a request to the end of its head, in total; then 408.

@@ -42,6 +42,12 @@ pub trait Backend: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Looks at what the workers are doing, which the console then calls about a hundred times a second; `None` if there is
+    /// nothing to look at.
+    fn look(&self) -> Option<Look> {
+        None
+    }
+
     /// The token that every request but health checks needs; `None` if there is none.
     fn token(&self) -> Option<Token> {
         None
@@ -52,6 +58,9 @@ pub trait Backend: Send + Sync + 'static {
     /// `localhost` and IP addresses need no such permission.
     fn is_own_name(&self, name: &str) -> bool;
 }
+
+/// Something that is called often, and is short.
+pub type Look = Box<dyn Fn() + Send>;
 
 /// What admits a request, as a digest.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,8 +11,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::net::sockopt::set_socket_send_buffer_size;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, yield_now};
 
 use crate::backend::Backend;
@@ -20,6 +19,7 @@ use crate::deadline::Deadline;
 use crate::feed::Feed;
 use crate::response::{event_stream, plain};
 use crate::routes::{self, Answer};
+use crate::socket::{Listener, Stream};
 
 /// The bounds of the console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ struct Slot {
 /// Accepts until the future is dropped.
 #[expect(clippy::infinite_loop, reason = "ended by dropping it")]
 pub(crate) async fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     backend: &Arc<dyn Backend>,
     feed: &Arc<Feed>,
     limits: ConsoleLimits,
@@ -63,12 +63,9 @@ pub(crate) async fn accept(
     // From the oldest to the newest.
     let mut slots: VecDeque<Slot> = VecDeque::new();
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        match listener.accept(limits.send_buffer).await {
+            Ok(stream) => {
                 make_space(&mut slots, limits.connections);
-                if let Err(error) = set_socket_send_buffer_size(&stream, limits.send_buffer) {
-                    tracing::debug!(%error, "the kernel chooses the send buffer");
-                }
                 let has_request = Arc::new(AtomicBool::new(false));
                 let asked = Arc::clone(&has_request);
                 let work = serve(stream, Arc::clone(backend), Arc::clone(feed), limits, asked);
@@ -98,7 +95,7 @@ fn make_space(slots: &mut VecDeque<Slot>, allowed: usize) {
 
 /// Answers one request and closes: clients come every few seconds, from near by.
 async fn serve(
-    stream: TcpStream,
+    stream: Pin<Box<dyn Stream>>,
     backend: Arc<dyn Backend>,
     feed: Arc<Feed>,
     limits: ConsoleLimits,

@@ -28,7 +28,9 @@ mod purge;
 mod response;
 mod routes;
 mod server;
+mod socket;
 
-pub use backend::{Backend, PurgeError, Readiness, Token};
+pub use backend::{Backend, Look, PurgeError, Readiness, Token};
 pub use connections::ConsoleLimits;
 pub use server::Console;
+pub use socket::AdminSocket;

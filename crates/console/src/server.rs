@@ -2,20 +2,21 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Look};
 use crate::connections::{ConsoleLimits, accept};
 use crate::feed::Feed;
+use crate::socket::AdminSocket;
 
 /// The running console. Dropping it closes the listener and ends the thread.
 pub struct Console {
-    address: SocketAddr,
+    address: String,
     /// Closed to end the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -27,18 +28,18 @@ impl Console {
     /// # Errors
     /// When the thread or its runtime cannot be started.
     pub fn start(
-        listener: TcpListener,
+        socket: impl Into<AdminSocket>,
         backend: Arc<dyn Backend>,
         limits: ConsoleLimits,
     ) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        listener.set_nonblocking(true)?;
+        let socket = socket.into();
+        let address = socket.name()?;
         // One purge at a time, each on the blocking thread.
         let runtime =
             Builder::new_current_thread().enable_io().enable_time().max_blocking_threads(1).build()?;
         let listener = {
             let _inside = runtime.enter();
-            tokio::net::TcpListener::from_std(listener)?
+            socket.listen()?
         };
         let feed = Arc::new(Feed::new(backend.series(), limits.points, limits.listeners));
         let (stop, stopped) = oneshot::channel();
@@ -47,6 +48,7 @@ impl Console {
                 tokio::select! {
                     () = accept(&listener, &backend, &feed, limits) => {}
                     () = feed.run(&*backend, limits.interval) => {}
+                    () = look_often(backend.look()) => {}
                     // Closed without a message: the console is dropped.
                     _ = stopped => {}
                 }
@@ -59,12 +61,27 @@ impl Console {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The address it listens on.
+    /// Where it listens: `127.0.0.1:9600`, or `unix:` with a path.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &str {
+        &self.address
     }
 }
+
+/// Looks about a hundred times a second, never twice after the same pause: work that comes back at a fixed pace would be seen
+/// always or never.
+#[expect(clippy::infinite_loop, reason = "ended by dropping it")]
+async fn look_often(look: Option<Look>) {
+    let Some(look) = look else { return std::future::pending().await };
+    let mut pause = LOOK_PAUSES.iter().cycle();
+    loop {
+        tokio::time::sleep(Duration::from_millis(*pause.next().unwrap_or(&10))).await;
+        look();
+    }
+}
+
+/// Milliseconds between looks; ten on average.
+const LOOK_PAUSES: [u64; 7] = [7, 12, 9, 13, 8, 11, 10];
 
 impl Drop for Console {
     fn drop(&mut self) {

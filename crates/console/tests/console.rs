@@ -2,14 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use penstock_cache::purge::PurgeOrder;
-use penstock_console::{Backend, Console, ConsoleLimits, PurgeError, Readiness};
+use penstock_console::{AdminSocket, Backend, Console, ConsoleLimits, PurgeError, Readiness};
 use serde_json::{Value, json};
 
 /// Something to show.
@@ -104,7 +104,7 @@ struct Reply {
 }
 
 /// Sends bytes and reads until the console closes.
-fn exchange(address: SocketAddr, request: &[u8]) -> Reply {
+fn exchange(address: &str, request: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request).unwrap();
     let mut text = String::new();
@@ -478,10 +478,27 @@ fn a_panic_in_the_backend_costs_only_its_own_connection() {
 #[test]
 fn dropping_the_console_frees_its_port() {
     let console = console(&program(), LIMITS);
-    let address = console.address();
+    let address = console.address().to_owned();
     let open = slow_clients(&console, 2);
     assert_eq!(ask(&console, "GET", "/healthz").status, 200);
     drop(console);
     assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     drop(open);
+}
+
+#[test]
+fn a_unix_socket_answers_as_an_address_does() {
+    let path = std::env::temp_dir().join(format!("penstock-console-{}.sock", std::process::id()));
+    let socket = AdminSocket::Unix(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let console = Console::start(socket, program() as Arc<dyn Backend>, LIMITS).unwrap();
+    assert_eq!(console.address(), format!("unix:{}", path.display()));
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    stream.write_all(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"1.2.3\""), "{answer}");
+    drop(console);
+    let closed = std::os::unix::net::UnixStream::connect(&path);
+    assert_eq!(closed.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    std::fs::remove_file(&path).unwrap();
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -89,7 +89,7 @@ fn console(program: Program, limits: ConsoleLimits) -> Console {
     Console::start(listener, Arc::new(program), limits).unwrap()
 }
 
-fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
+fn exchange(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();

@@ -44,6 +44,11 @@ impl CacheStatus {
         self.outcome().label()
     }
 
+    /// Whether the response is an object that was stored before the request.
+    pub(crate) fn is_stored(self) -> bool {
+        matches!(self, Self::Hit | Self::Stale | Self::Revalidated | Self::StaleIfError)
+    }
+
     /// What metrics count it as.
     pub fn outcome(self) -> CacheOutcome {
         match self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_config::limits;
-use penstock_metrics::Shard;
+use penstock_metrics::{GivenUp, Shard};
 use penstock_origin::directory::OpenFiles;
 use penstock_origin::io_threads::IoThreads;
 
@@ -30,6 +30,8 @@ pub struct Context {
     pub object_heads: ObjectHeads,
     /// Keys of targets that were asked for before.
     pub known_keys: KnownKeys,
+    /// What the server does without while the CPU is short.
+    pub given_up: Arc<GivenUp>,
     /// Compressed forms of small text files.
     pub compressed: Arc<CompressedManifests>,
     /// Bitrates of films whose responses are paced.

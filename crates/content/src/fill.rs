@@ -89,7 +89,7 @@ pub(crate) fn fetch_slice_ahead(
         let place = context.enter_prefetch(requester)?;
         object.metadata().readers.mark_slice(&store.prefetches, slice);
         let (context, store) = (Rc::clone(context), Arc::clone(store));
-        task::spawn(async move {
+        task::spawn_filling(async move {
             let _place = place;
             fetch_slice(&context, &store, requester, fill).await;
         });

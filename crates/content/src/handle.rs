@@ -72,7 +72,7 @@ pub async fn handle(
                 Some(response) => {
                     // The response does not depend on the body. One that cannot be read past ends the connection.
                     let _is_read = body.pass_over().await;
-                    Handled { response: *response, site: None, route: None, refusal: None, id: None }
+                    Handled::without_site(*response)
                 }
                 None => {
                     let listener = clients.listener.and_then(|rules| rules.name.as_deref());
@@ -122,7 +122,7 @@ async fn handle_node(
         }
     };
     match answered.await {
-        Ok(response) => Handled { response, site: None, route: None, refusal: None, id: None },
+        Ok(response) => Handled::without_site(response),
         Err(rejection) => Handled::refused(context, request, Refusal::Body(rejection)),
     }
 }

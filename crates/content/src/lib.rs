@@ -44,6 +44,7 @@ mod remembered;
 mod request_id;
 mod requester;
 mod response;
+mod served;
 mod site;
 mod site_table;
 mod store;
@@ -59,11 +60,11 @@ pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
 pub use handle::{Audience, Clients, handle, handle_rejected};
 pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
-pub use nodes::PeerService;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use nodes::fuzz_peer_fields;
 pub use nodes::locate;
+pub use nodes::{PeerService, SummaryReader};
 pub use nodes::{PurgeFailure, PurgeOrder, PurgeTarget, Purged, PurgedNodes};
 pub use nodes::{catch_up, purge_cluster, repeat_missed_purges};
 pub use object::StoredObject;
@@ -82,6 +83,7 @@ pub use remembered::{Bitrates, CompressedManifests};
 pub use request_id::RequestId;
 pub use response::ClientRequest;
 pub use response::{Body, ChunkSource, ContentLength, PacedBody, Response, Tunnel};
+pub use served::{Served, Tier};
 pub use site::HttpSite;
 pub use site::KnownKeys;
 pub use site::tokens;

@@ -6,6 +6,7 @@ mod peer_requests;
 mod purge;
 mod purge_cluster;
 mod purge_fields;
+mod summaries;
 
 pub use catch_up::catch_up;
 pub use locate::locate;
@@ -17,3 +18,4 @@ pub(crate) use peer_requests::respond_to_peer;
 pub use penstock_cache::purge::{PurgeOrder, PurgeTarget};
 pub use purge::{PurgeFailure, Purged, PurgedNodes};
 pub use purge_cluster::{purge_cluster, repeat_missed_purges};
+pub use summaries::SummaryReader;

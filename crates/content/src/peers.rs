@@ -27,8 +27,8 @@ use missed::MissedPurges;
 pub(crate) use missed::{MissedPurge, MissingNodes, nanoseconds};
 use outgoing::Outgoing;
 pub(crate) use outgoing::OutgoingEntry;
-pub(crate) use peer::ALIVE;
 use peer::SharedLoad;
+pub(crate) use peer::{ALIVE, SUMMARY};
 pub use peer::{Peer, PeerOutcome};
 
 /// The nodes of the cluster. All workers share them.
@@ -52,6 +52,8 @@ pub struct Peers {
     purged: Mutex<Option<Instant>>,
     /// Purges that not all nodes have confirmed.
     pub(crate) missed: Arc<MissedPurges>,
+    /// What the other nodes are told of this one.
+    summary: Arc<Mutex<String>>,
 }
 
 /// The names of the nodes that were in when it was last looked at, and since when they are.
@@ -145,6 +147,7 @@ impl Peers {
             changes: Mutex::new(Changes { up, since: now }),
             purged: Mutex::default(),
             missed,
+            summary: known.map_or_else(Arc::default, |known| Arc::clone(&known.summary)),
         })
     }
 
@@ -175,6 +178,16 @@ impl Peers {
         self.members.store(Arc::new(Members::new(nodes, own, &self.cluster, Some(&before))));
         self.note_changes(now);
         true
+    }
+
+    /// Replaces what the other nodes are told of this one when they ask how it is doing.
+    pub fn set_summary(&self, text: String) {
+        *lock(&self.summary) = text;
+    }
+
+    /// What another node is told of this one; empty if there is nothing to tell.
+    pub(crate) fn summary(&self) -> String {
+        lock(&self.summary).clone()
     }
 
     /// The name of this node.

@@ -33,6 +33,7 @@ use penstock_http::{Method, Rejection, Request};
 use crate::context::Context;
 use crate::request_id::RequestId;
 use crate::response::{BytePace, ClientRequest, Exchange, Response};
+use crate::served::Served;
 use crate::site::{Admitted, Permit, Steering, UnsignedTarget, without_cmcd};
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
@@ -59,13 +60,27 @@ pub struct Handled {
     pub refusal: Option<Refusal>,
     /// The name of the request, if a rule of its site has used it.
     pub id: Option<RequestId>,
+    /// Where the response came from.
+    pub served: Served,
 }
 
 impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
         let response = Exchange::new(context, client, None).page(refusal.status());
-        Self { response, site: None, route: None, refusal: Some(refusal), id: None }
+        Self {
+            response,
+            site: None,
+            route: None,
+            refusal: Some(refusal),
+            id: None,
+            served: Served::default(),
+        }
+    }
+
+    /// A response that no site gives.
+    pub(crate) fn without_site(response: Response) -> Self {
+        Self { response, site: None, route: None, refusal: None, id: None, served: Served::default() }
     }
 
     /// Whether the connection has to end behind the response, because the end of the request is not known.
@@ -132,7 +147,8 @@ pub(crate) async fn handle_client(
     }
     response.permit = permit;
     let (site, id) = (exchange.site, exchange.id.get().copied());
-    Handled { response, site: site.map(Site::number), route: site.and_then(Site::route), refusal, id }
+    let (site, route, served) = (site.map(Site::number), site.and_then(Site::route), exchange.served());
+    Handled { response, site, route, refusal, id, served }
 }
 
 /// The steering manifest, if a request asks for it. It needs no token: it names pathways, and no content.

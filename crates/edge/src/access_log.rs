@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use penstock_config::LogFormat;
 use penstock_content::RequestId;
 use penstock_http::cmcd::Cmcd;
+use penstock_origin::http::Upstream;
 use penstock_tls::Ja4;
 use serde::{Serialize, Serializer};
 
@@ -85,8 +86,14 @@ pub struct Record {
     pub route: Option<Text>,
     /// The cache status; `None` on sites without a cache.
     pub cache: Option<&'static str>,
+    /// Where the first bytes came from; `None` if neither a cache nor an origin was asked.
+    pub tier: Option<&'static str>,
+    /// The request to an origin that the response has caused; `None` if there was none.
+    pub upstream: Option<Box<Upstream>>,
     /// Why the response is short; `None` if it is complete.
     pub short: Option<ShortReason>,
+    /// Whether this is about a connection that has ended without a request, so that there was no response.
+    pub without_request: bool,
 }
 
 /// Bytes from a client, cut to a bound; the log thread decodes them.
@@ -155,7 +162,8 @@ impl penstock_access_log::Record for Record {
             [&self.referer, &self.user_agent, &self.range, &self.client_certificate].into_iter().flatten();
         let texts = [&self.host, &self.method, &self.target].into_iter().chain(optional);
         let names = self.player.iter().flat_map(|player| [&player.session, &player.content]).flatten();
-        texts.map(|text| text.0.len()).sum::<usize>() + names.map(|name| name.len()).sum::<usize>()
+        let url = self.upstream.as_ref().map_or(0, |upstream| upstream.url.len());
+        texts.map(|text| text.0.len()).sum::<usize>() + names.map(|name| name.len()).sum::<usize>() + url
     }
 
     fn write_line(&self, format: &LogFormat, lines: &mut Vec<u8>) -> io::Result<()> {
@@ -212,7 +220,22 @@ struct Line<'a> {
     cmcd_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<UpstreamFields<'a>>,
     outcome: &'static str,
+}
+
+#[derive(Serialize)]
+struct UpstreamFields<'a> {
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttfb_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -262,7 +285,24 @@ impl<'a> Line<'a> {
             cmcd_session: record.player.as_ref().and_then(|player| player.session.as_deref()),
             cmcd_content: record.player.as_ref().and_then(|player| player.content.as_deref()),
             cache: record.cache,
-            outcome: record.short.map_or("complete", ShortReason::label),
+            tier: record.tier,
+            upstream: record.upstream.as_deref().map(UpstreamFields::of),
+            outcome: match record.short {
+                Some(short) => short.label(),
+                None if record.without_request => "no_request",
+                None => "complete",
+            },
+        }
+    }
+}
+
+impl<'a> UpstreamFields<'a> {
+    fn of(upstream: &'a Upstream) -> Self {
+        Self {
+            url: &upstream.url,
+            connect_ms: upstream.connect.map(milliseconds),
+            ttfb_ms: upstream.first_byte.map(milliseconds),
+            duration_ms: upstream.whole.map(milliseconds),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use drive::{Carrier, Sent, drive, send, short_reason};
 pub(crate) use multiplexer::{
     Multiplexer, Outgoing, SERVER, Stalled, StreamCount, StreamHead, StreamRequestHead,
 };
-pub(crate) use record::{record, record_refusal};
+pub(crate) use record::{record, record_connection, record_refusal};
 pub(crate) use streams::{
     ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
     attach, now_with,

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use penstock_content::{
     Audience, Body, CacheStatus, ClientRequest, Clients, Handled, PeerService, Refusal as ContentRefusal,
-    Response, handle, handle_rejected,
+    Response, Served, handle, handle_rejected,
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
@@ -18,7 +18,8 @@ use penstock_sys::socket::carriage;
 use tokio::task::coop::consume_budget;
 
 use crate::carrier::{
-    Answered, BoundedBody, CarriedBy, Sent, drive, name_alternative, record, record_refusal, tell_path,
+    Answered, BoundedBody, CarriedBy, Sent, drive, name_alternative, record, record_connection,
+    record_refusal, tell_path,
 };
 use crate::clients::IdleEntry;
 use crate::connection::{CLOSE_NOTIFY, Connection, ReadOutcome, UNEXPECTED_MESSAGE, Unacknowledged};
@@ -49,6 +50,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 ///
 /// All but the wait for a request is boxed: an idle connection must not carry the memory that responses need.
 pub(crate) async fn serve(mut connection: Box<Connection>) -> Option<Box<Connection>> {
+    let mut is_used = false;
     let last_alert = loop {
         let settings = connection.worker.settings();
         match next_head(&mut connection, &settings).await {
@@ -57,11 +59,13 @@ pub(crate) async fn serve(mut connection: Box<Connection>) -> Option<Box<Connect
                 return Some(connection);
             }
             Next::Head(head) => {
+                is_used = true;
                 if !Box::pin(answer(&mut connection, Ok(&head), &settings)).await {
                     break CLOSE_NOTIFY;
                 }
             }
             Next::Refused(rejection) => {
+                is_used = true;
                 if !Box::pin(answer(&mut connection, Err(rejection), &settings)).await {
                     break CLOSE_NOTIFY;
                 }
@@ -74,6 +78,9 @@ pub(crate) async fn serve(mut connection: Box<Connection>) -> Option<Box<Connect
         // With pipelined requests nothing here waits. Other connections get their turn.
         consume_budget().await;
     };
+    if !is_used && connection.purpose == Purpose::Clients {
+        record_connection(CarriedBy::connection(&connection), connection.since, None);
+    }
     connection.close(last_alert).await;
     None
 }
@@ -180,6 +187,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let started = Instant::now();
     let parsed = came.and_then(|head| parse(connection, head, settings));
     let worker = Rc::clone(&connection.worker);
+    let mut served = Served::default();
     let (mut response, (site, route, id, refusal), early, may_stay, share) = match &parsed {
         Ok(request) => {
             let head_bytes = came.map_or(0, <[u8]>::len);
@@ -200,7 +208,8 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
             drop(body);
             connection.has_read_last_request = is_whole && !request.keep_alive();
-            let Handled { response, site, route, id, refusal } = handled;
+            let Handled { response, site, route, id, refusal, .. } = handled;
+            served = handled.served;
             let refusal = refusal.map(ContentRefusal::label);
             (response, (site, route, id, refusal), early, is_whole && request.keep_alive(), share)
         }
@@ -219,7 +228,8 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     match &parsed {
         Ok(request) => {
             let head_bytes = sent.head_bytes;
-            let answered = Answered { status, started, early, head_bytes, cache, site, route, id, refusal };
+            let answered =
+                Answered { status, started, early, head_bytes, cache, site, route, id, refusal, served };
             record(carrier, request, &answered, (&sent.sent, sent.now), settings);
         }
         Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),

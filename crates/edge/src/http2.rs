@@ -20,6 +20,7 @@ use tokio::task::coop::consume_budget;
 
 use crate::carrier::{
     ConnectionFacts, SharedConnection, StallClock, StreamTasks, Wait, answer, attach, now_with,
+    record_connection,
 };
 use crate::clients::{ClientBudget, IdleEntry};
 use crate::connection::{CLOSE_NOTIFY, Connection, Unacknowledged};
@@ -68,6 +69,9 @@ pub(crate) async fn serve(connection: Box<Connection>) {
             break alert;
         }
     };
+    if session.connection.requests == 0 {
+        record_connection(session.shared.carrier_without_stream(), session.connection.since, None);
+    }
     Box::pin(session.close(tasks, last_alert)).await;
 }
 

@@ -43,4 +43,4 @@ pub use settings::StartError;
 pub use tls::measure_limits;
 pub use tls::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub use tls::{RemoteKeyCheck, check_remote_keys};
-pub use worker::{Collector, descriptors_of_others};
+pub use worker::{Collector, NodeSummary, descriptors_of_others};

@@ -132,7 +132,7 @@ impl Server {
         let collector = Collector::new(Arc::clone(&metrics), &tls_state);
         let access_log = open_access_log(config, &metrics)?;
         let mut ktls = KtlsSupport::default();
-        collector.chacha20().configure(config.tls.chacha20);
+        collector.configure_pressure(config);
         let log = access_log.as_ref();
         let ring = tickets.ring();
         let settings = prepare(config, before, ring, &tls_state, log, &mut ktls, &collector)?;
@@ -271,7 +271,7 @@ impl Server {
         let applied = control.tell_workers(&settings, openings, &closed);
         control.settings = settings;
         self.purger.change(&control.settings);
-        self.collector.chacha20().configure(config.tls.chacha20);
+        self.collector.configure_pressure(config);
         self.tickets.configure(&config.tls.tickets);
         show_parts(&self.collector, &self.metrics, &control.settings);
         control.follower = follower;

@@ -13,6 +13,7 @@ pub use chacha20::{ChaCha20Control, ChaCha20Status, UnknownMode};
 pub(crate) use challenges::ChallengeAnswers;
 pub use kernel_tls::measure_limits;
 pub(crate) use kernel_tls::{KtlsSupport, KtlsUnavailable};
+pub(crate) use pressure::{Observed, PressurePolicy};
 pub(crate) use remote_keys::RemoteKeys;
 pub use remote_keys::{RemoteKeyCheck, check_remote_keys};
 pub(crate) use tls_state::TlsState;

@@ -8,8 +8,8 @@ mod response_abort;
 
 pub(crate) use all_workers::AllWorkers;
 pub use all_workers::descriptors_of_others;
-pub use collect::Collector;
 pub(crate) use collect::{CollectedParts, labels};
+pub use collect::{Collector, NodeSummary};
 #[cfg(test)]
 pub(crate) use for_tests::worker_for_tests;
 
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_config::{Limits, limits};
+use penstock_config::limits;
 use penstock_content::{
     Bitrates, Clock, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads,
     repeat_missed_purges,
@@ -152,6 +152,7 @@ impl Worker {
             file_heads: FileHeads::default(),
             object_heads: ObjectHeads::default(),
             known_keys: KnownKeys::default(),
+            given_up: Arc::clone(&common.given_up),
             compressed: Arc::clone(&common.compressed),
             bitrates: Bitrates::default(),
             io: Arc::clone(&common.io),
@@ -208,10 +209,20 @@ impl Worker {
 
     /// Puts new settings in force for the next request of each connection.
     pub(crate) fn set_settings(&self, settings: Arc<Settings>, workers: usize) {
-        self.signing_limiter.set_rate(handshake_rate(&settings.limits, workers), Instant::now());
         self.content.waiters_per_fill.set(settings.limits.waiters_per_fill);
         self.content.fetches_per_network.set(settings.limits.fetches_per_network);
         *self.settings.borrow_mut() = Rc::new(settings);
+        self.follow_handshake_rate(workers);
+    }
+
+    /// Takes this worker's share of the rate of full handshakes. Half of the handshakes in flight may wait, so that the others
+    /// still get in.
+    fn follow_handshake_rate(&self, workers: usize) {
+        let share = self.content.given_up.handshake_rate().unwrap_or(0.0) / workers.max(1) as f64;
+        let wait_max = Duration::from_millis(limits::HANDSHAKE_RATE_WAIT_MILLISECONDS);
+        let waiting_max = self.settings.borrow().limits.handshakes_in_flight / 2;
+        self.signing_limiter
+            .set_rate(HandshakeRate::per_second(share, waiting_max, wait_max), Instant::now());
     }
 
     /// Counts one more connection; `None` at the limit of connections.
@@ -317,13 +328,6 @@ fn share_of(handshakes: usize, workers: usize) -> usize {
     handshakes.div_ceil(workers.max(1)).max(1)
 }
 
-/// This worker's share of the rate. Half of the handshakes in flight may wait, so that the others still get in.
-fn handshake_rate(limits: &Limits, workers: usize) -> Option<HandshakeRate> {
-    let share = f64::from(limits.handshake_rate) / workers.max(1) as f64;
-    let wait_max = Duration::from_millis(limits::HANDSHAKE_RATE_WAIT_MILLISECONDS);
-    HandshakeRate::per_second(share, limits.handshakes_in_flight / 2, wait_max)
-}
-
 /// A connection of a worker.
 pub(crate) struct WorkerConnection {
     worker: Rc<Worker>,
@@ -386,6 +390,7 @@ pub(crate) async fn report(worker: Rc<Worker>, common: AllWorkers) {
         tick.tick().await;
         worker.shard.busy(thread_cpu_time(), started.elapsed());
         common.collector.observe_pressure(Instant::now());
+        worker.follow_handshake_rate(common.workers);
         if let Some(before) = Instant::now().checked_sub(IDLE_FILE) {
             worker.content.files.close_idle(before);
         }

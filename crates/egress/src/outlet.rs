@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use penstock_metrics::OutletKind;
+use penstock_metrics::{OutletKind, Work, doing};
 use penstock_sys::ConnectedSocket;
 use penstock_sys::traffic::SendKeys;
 
@@ -128,11 +128,11 @@ impl Outlet {
     /// # Errors
     /// See [`SendError`].
     pub fn advance(&mut self, transmission: &mut Transmission, now: Instant) -> Result<Step, SendError> {
-        let step = match &mut self.kind {
+        let step = doing(Work::Sending, || match &mut self.kind {
             Kind::Plain(_) => plain::advance_together(&self.socket, transmission, &self.limits),
             Kind::UserSpace(sealing) => sealing.advance(&self.socket, transmission, &self.limits, now),
             Kind::Kernel(kernel) => kernel.advance(&self.socket, transmission, &self.limits),
-        }?;
+        })?;
         match (&mut self.depth, &step) {
             (Some(depth), Step::Sent(bytes)) => depth.sent(*bytes),
             (Some(depth), Step::Blocked) => depth.full(&self.socket, now),
@@ -152,11 +152,11 @@ impl Outlet {
         now: Instant,
         fill: impl FnOnce(&mut FrameBatch<'_>),
     ) -> Result<FramesStep, SendError> {
-        let step = match &mut self.kind {
+        let step = doing(Work::Sending, || match &mut self.kind {
             Kind::Plain(unsent) => send_plain(unsent, &self.socket, &self.limits, fill),
             Kind::UserSpace(sealing) => send_sealed(sealing, &self.socket, &self.limits, now, fill),
             Kind::Kernel(kernel) => kernel.send_frames(&self.socket, &self.limits, fill),
-        }?;
+        })?;
         match (&mut self.depth, step) {
             (Some(depth), FramesStep::Sent(bytes)) => depth.sent(bytes),
             (Some(depth), FramesStep::Blocked) => depth.full(&self.socket, now),
@@ -218,10 +218,10 @@ impl Outlet {
     /// # Errors
     /// [`SendError::Gone`], [`SendError::Io`] or [`SendError::Kernel`].
     pub fn flush(&mut self) -> Result<bool, SendError> {
-        match &mut self.kind {
+        doing(Work::Sending, || match &mut self.kind {
             Kind::Plain(unsent) => unsent.flush(&self.socket, false),
             Kind::UserSpace(sealing) => sealing.flush(&self.socket),
             Kind::Kernel(kernel) => kernel.flush(&self.socket),
-        }
+        })
     }
 }

@@ -3,6 +3,7 @@
 //! RFC 8446 §5.2 for TLS 1.3; RFC 5246 §6.2.3.3 with RFC 5288 §3 and RFC 7905 §2 for TLS 1.2. The records of CBC suites
 //! stand in [`cbc`].
 
+use penstock_metrics::{Work, doing};
 use penstock_sys::aead::{Cipher, NONCE_BYTES, Plaintext, SealError, SealingKey, TAG_BYTES};
 use penstock_sys::traffic::{ProtocolVersion, SendKeys, TrafficKeys};
 
@@ -64,10 +65,10 @@ impl Sealer {
         plaintext: Plaintext<'_>,
         batch: &mut Batch,
     ) -> Result<(), SendError> {
-        match self {
+        doing(Work::Sealing, || match self {
             Self::Aead(sealer) => sealer.seal(content, plaintext, batch),
             Self::Cbc(sealer) => sealer.seal(content, plaintext, batch),
-        }
+        })
     }
 }
 

@@ -42,6 +42,7 @@ pub(crate) struct Census {
     followed: Mutex<Followed>,
     strangers: AtomicU64,
     namesakes: AtomicU64,
+    members: AtomicU64,
 }
 
 #[derive(Default)]
@@ -76,6 +77,7 @@ impl Census {
             followed: Mutex::default(),
             strangers: AtomicU64::new(0),
             namesakes: AtomicU64::new(0),
+            members: AtomicU64::new(1),
         }
     }
 
@@ -87,6 +89,16 @@ impl Census {
     /// Other edges of this fleet that have the name of this one now.
     pub(crate) fn namesakes(&self) -> u64 {
         self.namesakes.load(Relaxed)
+    }
+
+    /// Edges with the secret of this one that use the store now, this one included.
+    pub(crate) fn members(&self) -> u64 {
+        self.members.load(Relaxed)
+    }
+
+    /// What tells this secret from others, without telling it.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// Writes the entry of this process no more: a successor has its name.
@@ -172,17 +184,21 @@ impl Census {
             .processes
             .values()
             .filter(|process| process.changed > process.first && round - process.changed < AWAY_ROUNDS);
-        let (mut strangers, mut namesakes) = (Vec::new(), 0);
+        let (mut strangers, mut namesakes, mut members) = (Vec::new(), 0, 1);
         for process in alive {
             let Some((name, fleet)) = read(&process.entry) else { continue };
             if fleet != self.fingerprint {
                 strangers.push(name);
-            } else if name == self.name {
+                continue;
+            }
+            members += 1;
+            if name == self.name {
                 namesakes += 1;
             }
         }
         self.strangers.store(strangers.len() as u64, Relaxed);
         self.namesakes.store(namesakes, Relaxed);
+        self.members.store(members, Relaxed);
         if let (Some(name), false) = (strangers.first(), followed.has_said_strangers) {
             followed.has_said_strangers = true;
             tracing::warn!(
@@ -257,6 +273,7 @@ mod tests {
         };
         assert_eq!(round(&census, &others(1)), (0, 0, 0));
         assert_eq!(round(&census, &others(2)), (1, 1, 0));
+        assert_eq!(census.members(), 3);
         for _ in 1..AWAY_ROUNDS {
             assert_eq!(round(&census, &others(2)), (1, 1, 0));
         }

@@ -268,6 +268,8 @@ impl Fleet {
             purges_missed: progress.missed,
             strangers: self.parts.census.strangers(),
             namesakes: self.parts.census.namesakes(),
+            members: self.parts.census.members(),
+            fingerprint: self.parts.census.fingerprint().to_owned(),
         }
     }
 }

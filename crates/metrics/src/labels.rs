@@ -63,6 +63,10 @@ macro_rules! labels {
     };
 }
 
+mod load;
+
+pub use load::{Sacrifice, Work};
+
 labels! {
     /// The protocol of a listener.
     Protocol {

@@ -39,6 +39,7 @@ mod metric;
 mod origin;
 mod players;
 mod prefetch;
+mod pressure;
 mod process;
 mod readings;
 mod reference;
@@ -53,6 +54,7 @@ mod table;
 mod tests;
 mod top;
 mod watch;
+mod work;
 
 pub use background::BackgroundCounters;
 pub use cells::Distribution;
@@ -61,13 +63,14 @@ pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, RateId, Site
 pub use labels::{
     CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
     FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse,
-    LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, ShortReason,
-    Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
+    LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, Sacrifice,
+    ShortReason, Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome, Work,
 };
 pub use log::LogCounters;
 pub use origin::{ANSWERED, OriginCounters};
 pub use players::PlayerSaid;
 pub use prefetch::{PrefetchKind, Prefetched, Prefetches};
+pub use pressure::GivenUp;
 pub use readings::{
     ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
     OrdersReading, OriginRequestsReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading,
@@ -77,3 +80,4 @@ pub use reference::reference;
 pub use registry::Metrics;
 pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};
 pub use watch::{Problem, Severity, Watch};
+pub use work::{Doing, doing, doing_all, work_goes_on, work_pauses};

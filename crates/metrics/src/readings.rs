@@ -323,6 +323,10 @@ pub struct FleetReading {
     pub strangers: u64,
     /// Other edges of the fleet that have the name of this one.
     pub namesakes: u64,
+    /// Edges of the fleet that use the store, this one included.
+    pub members: u64,
+    /// What tells the secret of the fleet from others.
+    pub fingerprint: String,
 }
 
 /// The session ticket keys in use.

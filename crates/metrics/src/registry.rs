@@ -13,6 +13,7 @@ use crate::limits;
 use crate::lock::lock;
 use crate::log::LogCounters;
 use crate::prefetch::Prefetches;
+use crate::pressure::GivenUp;
 use crate::readings::TicketKeysReading;
 use crate::shard::{Shard, SiteOfWorkers};
 
@@ -34,6 +35,7 @@ pub struct Metrics {
     pub(crate) access_log: Arc<LogCounters>,
     ticket_keys: Mutex<TicketKeysReading>,
     background: Arc<BackgroundCounters>,
+    given_up: Arc<GivenUp>,
 }
 
 /// The labels of a listener.
@@ -73,6 +75,7 @@ impl Metrics {
             access_log: Arc::default(),
             ticket_keys: Mutex::default(),
             background: Arc::default(),
+            given_up: Arc::default(),
         })
     }
 
@@ -182,10 +185,21 @@ impl Metrics {
         self.shards.iter().map(|shard| shard.busy.ratio()).sum::<f64>() / self.shards.len() as f64
     }
 
+    /// Looks once at what each worker is doing. One thread calls it, about a hundred times a second.
+    pub fn look_at_work(&self) {
+        self.shards.iter().for_each(|shard| shard.work.look());
+    }
+
     /// The counters of the access log, for its writer.
     #[must_use]
     pub fn access_log(&self) -> Arc<LogCounters> {
         Arc::clone(&self.access_log)
+    }
+
+    /// What the server does without while the CPU is short.
+    #[must_use]
+    pub fn given_up(&self) -> &Arc<GivenUp> {
+        &self.given_up
     }
 
     /// The counters of the tasks that refresh OCSP responses and ECH keys.
@@ -228,6 +242,12 @@ impl Metrics {
             ListenerConnections { address: listener.address, protocol: listener.protocol, opened, closed }
         };
         listeners.into_iter().enumerate().map(count).collect()
+    }
+
+    /// Full handshakes that succeeded, of all workers.
+    #[must_use]
+    pub fn full_handshakes(&self) -> u64 {
+        self.distribution(|shard| &shard.full_handshake_time).count()
     }
 
     pub(crate) fn handshakes_failed(&self) -> u64 {

@@ -7,6 +7,7 @@ mod players;
 mod sites;
 mod top;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
@@ -17,6 +18,7 @@ use crate::labels::{
     TicketOutcome,
 };
 use crate::limits;
+use crate::work::WorkMarker;
 
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
@@ -91,6 +93,7 @@ pub struct Shard {
 
     pub(crate) busy: BusyTime,
     pub(crate) panics: Counter,
+    pub(crate) work: Arc<WorkMarker>,
 
     #[cfg(debug_assertions)]
     writer: std::sync::OnceLock<std::thread::ThreadId>,
@@ -163,6 +166,7 @@ impl Shard {
             reloads: CounterVec::default(),
             busy: BusyTime::default(),
             panics: Counter::default(),
+            work: Arc::default(),
             #[cfg(debug_assertions)]
             writer: std::sync::OnceLock::new(),
         }
@@ -291,6 +295,11 @@ impl Shard {
     pub fn busy(&self, worked: Duration, lifetime: Duration) {
         self.expect_own_thread();
         self.busy.report(nanoseconds(worked), nanoseconds(lifetime));
+    }
+
+    /// Makes this the shard of the worker of this thread: [`doing`](crate::doing) notes there what it does.
+    pub fn enter_thread(&self) {
+        self.work.enter();
     }
 
     /// Counts a panic of a task of this worker. Any thread may call it.

@@ -3,17 +3,19 @@
 mod sites;
 mod top;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
-use crate::labels::{HandshakePart, Signer};
+use crate::labels::{HandshakePart, Signer, Work};
 use crate::lookup::look_up;
 use crate::metric::{Metric, Sources};
 use crate::readings::{OrderedName, OrdersReading, Readings, RemoteKeysReading, SignerStatus};
 use crate::registry::Metrics;
 use crate::sample::{Samples, Value};
+use crate::shard::Shard;
 
 impl Metrics {
     /// The state of the program as JSON: `/status.json`.
@@ -26,6 +28,7 @@ impl Metrics {
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_seconds": self.started.elapsed().as_secs(),
+            "work": self.work(),
             "workers": columns(&[], &[
                 ("busy_ratio", &of("penstock_worker_busy_ratio")),
                 ("busy_seconds", &of("penstock_worker_busy_seconds_total")),
@@ -70,6 +73,15 @@ impl Metrics {
                 "dropped": of("penstock_access_log_dropped_total").by("reason"),
             },
         })
+    }
+
+    /// The shares of the busy time of each worker, of about its last thousand looks.
+    fn work(&self) -> Vec<Json> {
+        let shares = |shard: &Arc<Shard>| {
+            let share = |work: &Work| (work.label().to_owned(), json!(shard.work.recent(*work)));
+            Json::Object(Work::ALL.iter().map(share).collect())
+        };
+        self.shards.iter().map(shares).collect()
     }
 
     fn handshakes(&self) -> Json {

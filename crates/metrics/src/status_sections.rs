@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::labels::Sacrifice;
 use crate::lookup::{Which, look_up, sum_of, values_of};
-use crate::metric::Sources;
+use crate::metric::{Sources, timestamp};
 use crate::readings::{DiskTierReading, OriginServerReading, Readings, TierCounters};
 use crate::registry::Metrics;
 
@@ -43,6 +44,8 @@ impl Metrics {
         add(
             "pressure",
             json!({
+                "given_up": given_up(self),
+                "handshake_rate_limit": self.given_up().handshake_rate(),
                 "handshakes_queued": sum_of(from, "penstock_handshakes_queued_total", Which::All),
                 "streams_refused": sum_of(from, "penstock_http2_streams_refused_total", Which::All),
                 "window_stalls": sum_of(from, "penstock_http2_flow_control_stalls_total", Which::All),
@@ -63,6 +66,15 @@ impl Metrics {
         );
         sections
     }
+}
+
+/// What the server does without, and since when.
+fn given_up(metrics: &Metrics) -> Json {
+    let since = |what: &Sacrifice| {
+        let since = metrics.given_up().since(*what)?;
+        Some(json!({"what": what.label(), "since_timestamp_seconds": timestamp(since)}))
+    };
+    Sacrifice::ALL.iter().filter_map(since).collect()
 }
 
 /// The samples of a metric with one label, by its value.

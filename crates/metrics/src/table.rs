@@ -15,6 +15,7 @@ mod keys;
 mod live;
 mod origins;
 mod players;
+mod pressure;
 mod process;
 mod program;
 mod requests;
@@ -56,6 +57,7 @@ pub(crate) static TABLE: &[Section] = &[
     Section { title: "Disks of the cache", metrics: disk::METRICS },
     Section { title: "Live streams", metrics: live::METRICS },
     Section { title: "Workers", metrics: workers::METRICS },
+    Section { title: "Pressure", metrics: pressure::METRICS },
     Section { title: "The program", metrics: program::METRICS },
     Section { title: "The process", metrics: process::METRICS },
 ];

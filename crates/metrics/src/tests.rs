@@ -104,6 +104,7 @@ fn busy_metrics() -> Arc<Metrics> {
     metrics.reloaded(ReloadOutcome::Applied, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     metrics.reloaded(ReloadOutcome::Rejected, UNIX_EPOCH);
     metrics.set_prefetches(Arc::default());
+    metrics.given_up().set_handshake_rate(Some(123.0));
     metrics.access_log().written(5);
     metrics.access_log().lost(LogLoss::QueueFull, 2);
     metrics.set_ticket_keys(TicketKeysReading {

@@ -10,6 +10,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::limits;
+use crate::players::{PlayerSaid, TitlePlayers};
 
 /// What a table ranks its keys by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,7 @@ struct Entry {
     bytes: u64,
     /// At most so much of the ranked number was counted before the key had an entry.
     error: u64,
+    players: TitlePlayers,
 }
 
 /// A key with its counts since it has had an entry. The ranked one is at most `error` too small.
@@ -46,6 +48,7 @@ pub(crate) struct TopKey {
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
     pub(crate) error: u64,
+    pub(crate) players: TitlePlayers,
 }
 
 /// Hands on what is a hash already.
@@ -74,6 +77,16 @@ impl TopTable {
     /// Counts a request of `bytes` bytes. `hash` is that of the key, and keyed, so that clients cannot make two alike; `key` makes
     /// the key, if it has no entry.
     pub(crate) fn count(&mut self, hash: u64, bytes: u64, key: impl FnOnce() -> Arc<str>) {
+        self.count_played(hash, (bytes, None), key);
+    }
+
+    /// The same of a request whose player says something of itself.
+    pub(crate) fn count_played(
+        &mut self,
+        hash: u64,
+        (bytes, said): (u64, Option<&PlayerSaid<'_>>),
+        key: impl FnOnce() -> Arc<str>,
+    ) {
         let place = match self.places.get(&hash) {
             Some(place) => *place,
             None => self.enter(hash, key()),
@@ -81,12 +94,15 @@ impl TopTable {
         if let Some(entry) = self.entries.get_mut(place) {
             entry.requests += 1;
             entry.bytes = entry.bytes.saturating_add(bytes);
+            if let Some(said) = said {
+                entry.players.count(said);
+            }
         }
     }
 
     /// Makes an entry for a key.
     fn enter(&mut self, hash: u64, key: Arc<str>) -> usize {
-        let entry = Entry { key, hash, requests: 0, bytes: 0, error: 0 };
+        let entry = Entry { key, hash, requests: 0, bytes: 0, error: 0, players: TitlePlayers::default() };
         let place = if self.entries.len() < limits::TOP_KEYS {
             self.entries.push(entry);
             let place = self.entries.len() - 1;
@@ -151,10 +167,17 @@ pub(crate) fn merged(snapshots: &[TopSnapshot], ranking: Ranking, most: usize) -
     let mut sums: BTreeMap<&str, TopKey> = BTreeMap::new();
     for snapshot in snapshots {
         for entry in &snapshot.entries {
-            let empty = || TopKey { key: Arc::clone(&entry.key), requests: 0, bytes: 0, error: absent };
+            let empty = || TopKey {
+                key: Arc::clone(&entry.key),
+                requests: 0,
+                bytes: 0,
+                error: absent,
+                players: TitlePlayers::default(),
+            };
             let sum = sums.entry(&entry.key).or_insert_with(empty);
             sum.requests += entry.requests;
             sum.bytes = sum.bytes.saturating_add(entry.bytes);
+            sum.players.add(&entry.players);
             // This worker has an entry for it.
             sum.error = sum.error.saturating_sub(snapshot.absent).saturating_add(entry.error);
         }

@@ -39,6 +39,7 @@ mod s3;
 mod server;
 mod settings;
 mod stream;
+mod trace;
 mod validators;
 
 pub use balance::{ServerOrder, TriedServers};
@@ -58,3 +59,4 @@ pub use server::ServerId;
 pub use settings::{
     BalanceBy, HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket, ServerSettings,
 };
+pub use trace::{Upstream, UpstreamTrace};

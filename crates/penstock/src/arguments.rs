@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use penstock_config::AdminAddress;
 use tracing_subscriber::filter::Targets;
 
 pub(crate) use cache::{CacheArgs, CacheCommand, ListArgs, PurgeArgs, TierArgs};
@@ -189,9 +190,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", conflicts_with = "config", value_parser = workers)]
     pub(crate) workers: Option<NonZeroUsize>,
 
-    /// Address of the admin listener: status page, /healthz and /metrics.
-    #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Address of the admin listener: status page, /healthz and /metrics. It may be unix: and a path.
+    #[arg(long, value_name = "ADDR", conflicts_with = "config")]
+    pub(crate) admin: Option<AdminAddress>,
 }
 
 #[derive(Args, Debug)]

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod admin_client;
+mod admin_socket;
 mod advice;
 mod arguments;
 mod commands;

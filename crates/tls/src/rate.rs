@@ -51,6 +51,13 @@ impl Bucket {
         Self { rate, done_at: now }
     }
 
+    /// The bucket at another rate: tokens that were taken in advance stay taken.
+    pub(crate) fn at_rate(&self, rate: HandshakeRate, now: Instant) -> Self {
+        let ahead = self.done_at.saturating_duration_since(now).div_duration_f64(self.rate.interval);
+        let ahead = Duration::try_from_secs_f64(ahead * rate.interval.as_secs_f64()).unwrap_or(rate.wait_max);
+        Self { rate, done_at: now + ahead.min(rate.burst.max(rate.interval) + rate.wait_max) }
+    }
+
     pub(crate) fn rate(&self) -> HandshakeRate {
         self.rate
     }
@@ -127,6 +134,24 @@ mod tests {
         let later = start + Duration::from_secs(3600);
         let at_once = (0..100).filter(|_| bucket.admit(later, 0) == RateDecision::Now).count();
         assert_eq!(at_once, 10);
+    }
+
+    #[test]
+    fn another_rate_gives_no_burst_to_those_that_have_had_theirs() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(ten(), start);
+        let taken = (0..12).filter(|_| bucket.admit(start, 0) != RateDecision::Refused).count();
+        assert_eq!(taken, 12);
+        let twenty = HandshakeRate::per_second(20.0, 5, Duration::from_secs(2)).unwrap();
+        let mut faster = bucket.at_rate(twenty, start);
+        // Twelve were taken, which are 600 ms of the new rate: eight are left of its burst.
+        let at_once = (0..100).filter(|_| faster.admit(start, 0) == RateDecision::Now).count();
+        assert_eq!(at_once, 8);
+        let five = HandshakeRate::per_second(5.0, 5, Duration::from_secs(2)).unwrap();
+        assert!(!bucket.at_rate(five, start).has_capacity(start));
+        assert!(
+            bucket.at_rate(five, start + Duration::from_secs(5)).has_capacity(start + Duration::from_secs(5))
+        );
     }
 
     #[test]

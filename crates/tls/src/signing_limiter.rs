@@ -80,11 +80,14 @@ impl SigningLimiter {
     }
 
     /// Limits full handshakes to `rate` from now on; `None` removes the limit. Setting the same rate again changes
-    /// nothing.
+    /// nothing, and another one keeps the order and number of those that wait.
     pub fn set_rate(&self, rate: Option<HandshakeRate>, now: Instant) {
         let mut bucket = self.bucket.borrow_mut();
         if bucket.as_ref().map(Bucket::rate) != rate {
-            *bucket = rate.map(|rate| Bucket::new(rate, now));
+            *bucket = rate.map(|rate| match &*bucket {
+                Some(before) => before.at_rate(rate, now),
+                None => Bucket::new(rate, now),
+            });
         }
     }
 

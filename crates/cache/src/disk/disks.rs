@@ -123,7 +123,7 @@ impl Disks {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Slices that were not written because too many waited.
+    /// Slices that were not written when they had earned it, because too many waited. Each counts once.
     pub fn skipped(&self) -> u64 {
         self.shared.skipped.load(Ordering::Relaxed)
     }
@@ -143,8 +143,14 @@ impl Disks {
         self.shared.index.find(&wanted.key, wanted.object, wanted.slice).is_some()
     }
 
-    /// Whether a slice in memory is to be written now.
-    pub(crate) fn admits(&self, requests: u8, on_disk: bool, bytes: u32) -> bool {
+    /// Whether a slice in memory is to be written now. If too many wait, and `is_first_skip` says that it has not been left out
+    /// before, it is counted.
+    pub(crate) fn admits(
+        &self,
+        (requests, on_disk): (u8, bool),
+        bytes: u32,
+        is_first_skip: impl FnOnce() -> bool,
+    ) -> bool {
         let admitted = |bytes_in_flight| {
             let (bytes_in_flight_max, slice) = (self.shared.in_flight_max, bytes);
             let known = admission::InMemory { requests, on_disk, bytes_in_flight, bytes_in_flight_max };
@@ -154,7 +160,7 @@ impl Disks {
             return false;
         }
         let now = admitted(self.bytes_in_flight());
-        if !now && admitted(0) {
+        if !now && admitted(0) && is_first_skip() {
             count(&self.shared.skipped, 1);
         }
         now
@@ -269,5 +275,45 @@ impl Running {
 impl fmt::Debug for Disks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.disks.iter().map(|running| &running.disk)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_slice_that_the_disks_have_no_time_for_counts_once_however_often_it_is_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let limits = DiskLimits {
+            bytes: 1 << 20,
+            segment_bytes: 1 << 18,
+            slice_bytes: 1 << 16,
+            readers: 1,
+            queued_reads: 1,
+            bytes_in_flight: 1 << 17,
+            open_segments: 2,
+            scrub_bytes_per_second: 0,
+            read_errors: 3,
+        };
+        let opened = [(directory.path().to_owned(), limits)];
+        let disks =
+            Disks::open(&opened, &Arc::new(Budget::new(1 << 20)), Arc::new(|_: TierEvent<'_>| {})).unwrap();
+        let ask = |requests, skipped: &Cell<bool>| {
+            disks.admits((requests, false), 1 << 16, || !skipped.replace(true))
+        };
+        let (hot, other) = (Cell::new(false), Cell::new(false));
+        assert!(ask(2, &hot));
+        disks.shared.in_flight.store(1 << 17, Ordering::Relaxed);
+        assert!(!ask(1, &hot));
+        assert_eq!(disks.skipped(), 0, "it has not earned its place yet");
+        (2..100).for_each(|requests| assert!(!ask(requests, &hot)));
+        assert_eq!(disks.skipped(), 1);
+        assert!(!ask(2, &other));
+        assert_eq!(disks.skipped(), 2);
+        disks.shared.in_flight.store(0, Ordering::Relaxed);
+        assert!(ask(100, &hot), "and is written once there is time");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Slot {
     epoch: AtomicU8,
     /// Requests so far, up to [`REQUESTS_MAX`].
     requests: AtomicU8,
-    /// [`RECORDED`], [`ON_DISK`] and [`COPY`].
+    /// [`RECORDED`], [`ON_DISK`], [`COPY`] and [`SKIPPED`].
     flags: AtomicU8,
 }
 
@@ -38,6 +38,8 @@ const RECORDED: u8 = 1;
 const ON_DISK: u8 = 2;
 /// Another node keeps the slice.
 const COPY: u8 = 4;
+/// The disks had no time for the slice when it had earned its place there.
+const SKIPPED: u8 = 8;
 
 /// Requests that are counted. After so many the slice is looked up on the disks once more: a popular slice is never read
 /// from there, and the segment that it was written to becomes the oldest one day.
@@ -93,6 +95,11 @@ impl Slot {
     /// Sets [`Self::has_disk_copy`]; returns what it was.
     pub(crate) fn mark_on_disk(&self, on: bool) -> bool {
         self.set(ON_DISK, on)
+    }
+
+    /// Notes that the disks had no time for the slice; true for the first time.
+    pub(crate) fn skip_disk(&self) -> bool {
+        !self.set(SKIPPED, true)
     }
 
     /// Whether another node keeps the slice.

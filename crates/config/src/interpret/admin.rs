@@ -6,7 +6,7 @@ use serde_saphyr::Spanned;
 use super::fleet::private_file;
 use super::reader::Reader;
 use crate::limits;
-use crate::model::Admin;
+use crate::model::{Admin, AdminAddress, UNIX};
 use crate::raw;
 use crate::section::{Position, Text, Texts, position};
 use crate::signing::secret_of_file;
@@ -18,11 +18,13 @@ pub(super) fn admin(
 ) -> Option<(Admin, Position)> {
     let section = section?;
     let raw = &section.value;
-    let default = ([127, 0, 0, 1], limits::ADMIN_PORT).into();
-    let address = raw.address.as_ref().map_or(Some(default), |text| reader.address("address", text))?;
+    let address = match &raw.address {
+        Some(text) => address(text, reader)?,
+        None => AdminAddress::Tcp(([127, 0, 0, 1], limits::ADMIN_PORT).into()),
+    };
     let here = raw.address.as_ref().map_or_else(|| position(section), position);
     let token = raw.token.as_ref().and_then(|text| token(text, reader));
-    if !address.ip().is_loopback() {
+    if address.tcp().is_some_and(|address| !address.ip().is_loopback()) {
         let (what, instead) = match raw.token {
             None => (
                 format!("address: every machine that reaches {address} can read metrics and purge the cache"),
@@ -36,7 +38,38 @@ pub(super) fn admin(
         reader.warning(here, what, instead);
     }
     let hosts = raw.hosts.as_ref().map_or_else(Vec::new, |list| hosts(list, reader));
-    Some((Admin { address, hosts, token }, here))
+    let mode = raw.mode.as_ref().map_or(Admin::MODE, |text| mode(text, reader));
+    Some((Admin { address, mode, hosts, token }, here))
+}
+
+/// The longest path of a socket (`sun_path` of unix(7), with its last zero).
+const SOCKET_PATH_BYTES: usize = 107;
+
+fn address(text: &Text, reader: &mut Reader<'_>) -> Option<AdminAddress> {
+    let Some(path) = text.value.strip_prefix(UNIX) else {
+        return reader.address("address", text).map(AdminAddress::Tcp);
+    };
+    let path = (!path.is_empty())
+        .then(|| reader.absolute(&Text::new(path.to_owned(), text.referenced, text.defined)));
+    let path = path.filter(|path| path.as_os_str().len() <= SOCKET_PATH_BYTES);
+    if path.is_none() {
+        let what = format!("address: `{}` is not the path of a socket", text.value.escape_debug());
+        reader.fault(position(text), what, "write at most 107 bytes, such as unix:/run/penstock/admin.sock");
+    }
+    path.map(AdminAddress::Unix)
+}
+
+/// The permissions of a Unix socket.
+fn mode(text: &Text, reader: &mut Reader<'_>) -> u32 {
+    match text.value.as_str() {
+        "0600" | "600" => 0o600,
+        "0660" | "660" => 0o660,
+        other => {
+            let what = format!("mode: `{}` is no mode", other.escape_debug());
+            reader.fault(position(text), what, "write 0600, or 0660 for the group too");
+            Admin::MODE
+        }
+    }
 }
 
 /// The token in a file: one line of visible ASCII characters, so that it can be sent in a field.

@@ -1,5 +1,6 @@
 //! Client limits and their ranges.
 
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits::{self, GIB, KIB, MIB};
-use crate::model::Limits;
+use crate::model::{HandshakeRateLimit, Limits};
 use crate::raw;
 use crate::section::{Text, position};
 
@@ -102,12 +103,7 @@ fn connections(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> L
             &any,
             default.handshakes_per_network,
         ),
-        handshake_rate: reader.number(
-            "handshake_rate",
-            raw.handshake_rate.as_ref(),
-            &any,
-            default.handshake_rate,
-        ),
+        handshake_rate: handshake_rate(raw.handshake_rate.as_ref(), reader),
         handshake_deadline: reader.time(
             "handshake_deadline",
             raw.handshake_deadline.as_ref(),
@@ -116,6 +112,14 @@ fn connections(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> L
         ),
         ..default
     }
+}
+
+fn handshake_rate(raw: Option<&Text>, reader: &mut Reader<'_>) -> HandshakeRateLimit {
+    if raw.is_some_and(|text| text.value == "auto") {
+        return HandshakeRateLimit::Auto;
+    }
+    let number = reader.number("handshake_rate", raw, &(0..=u64::from(u32::MAX)), 0);
+    NonZeroU32::new(number).map_or(HandshakeRateLimit::None, HandshakeRateLimit::PerSecond)
 }
 
 fn uploads(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {

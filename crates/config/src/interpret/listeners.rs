@@ -57,8 +57,10 @@ pub(super) fn listeners(
         listeners.push(listener);
         require_certificate(section.value.tls.as_ref(), root, reader);
     }
-    if let Some((admin, here)) = admin {
-        claim("admin.address", admin.address, *here, &mut taken, reader);
+    if let Some((admin, here)) = admin
+        && let Some(address) = admin.address.tcp()
+    {
+        claim("admin.address", address, *here, &mut taken, reader);
     }
     // The port to which a listener redirects is known when all listeners are.
     let port = https_port(&listeners);

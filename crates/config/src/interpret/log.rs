@@ -52,7 +52,8 @@ fn in_section(
     };
     let sample = raw.sample.as_ref().map_or(LogSample::OneIn(NonZeroU32::MIN), |text| sample(text, reader));
     let chosen = raw.sites.as_ref().map(|hosts| sites_of(hosts, sites, reader));
-    Some(AccessLog { path, format, sample, sites: chosen })
+    let connections = reader.flag("connections", raw.connections.as_ref(), false);
+    Some(AccessLog { path, format, sample, sites: chosen, connections })
 }
 
 fn fields_of(names: &Texts, reader: &mut Reader<'_>) -> Vec<&'static str> {

@@ -212,7 +212,8 @@ impl<'e> Reader<'e> {
         path
     }
 
-    fn absolute(&self, text: &Text) -> PathBuf {
+    /// An absolute path that is no file of the configuration.
+    pub(crate) fn absolute(&self, text: &Text) -> PathBuf {
         let from = self.file(position(text)).parent().unwrap_or_else(|| Path::new(""));
         let path = from.join(&text.value);
         std::path::absolute(&path).unwrap_or(path)

@@ -114,3 +114,9 @@ pub const PEER_INCOMPLETE_SECONDS: u64 = 60;
 
 /// Such objects that are remembered, of each of two generations; 16 bytes each.
 pub const PEER_INCOMPLETE_OBJECTS: usize = 4096;
+
+/// What a node says of itself to another one: some numbers, and eight problems of 200 characters.
+pub const PEER_SUMMARY_BYTES: usize = 16 * 1024;
+
+/// How long the other nodes are asked once a second after someone has looked at the cluster, and how old an answer may be.
+pub const CLUSTER_VIEW_SECONDS: u64 = 10;

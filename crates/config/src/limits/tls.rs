@@ -87,6 +87,28 @@ pub const BUSY_PERCENT_LOW: u32 = 60;
 /// switch itself lowers the load.
 pub const BUSY_LOW_SECONDS: u64 = 60;
 
+/// How long the share has to stay above [`BUSY_PERCENT_HIGH`] before full handshakes wait (`handshake_rate: auto`): a storm is
+/// short, and those who are served lose most in its first seconds.
+pub const BUSY_HANDSHAKES_SECONDS: u64 = 2;
+
+/// How long the share has to stay below [`BUSY_PERCENT_LOW`] before full handshakes are not limited any more.
+pub const BUSY_HANDSHAKES_LOW_SECONDS: u64 = 10;
+
+/// How long the share has to stay above [`BUSY_PERCENT_HIGH`] before segments are not fetched in advance and files are not
+/// compressed anew.
+pub const BUSY_EXTRAS_SECONDS: u64 = 5;
+
+/// Busy share of the workers, on average, above which an automatic rate of full handshakes falls; in percent. Between
+/// [`BUSY_PERCENT_HIGH`] and this one it stays.
+pub const BUSY_PERCENT_FULL: u32 = 95;
+
+/// The least automatic rate of full handshakes in a second, of all workers together: new viewers always get in. With RSA-2048
+/// it takes some 5 % of a core.
+pub const HANDSHAKE_RATE_AUTO_MIN: f64 = 50.0;
+
+/// The highest automatic rate of full handshakes in a second.
+pub const HANDSHAKE_RATE_AUTO_MAX: f64 = 1e6;
+
 /// An OCSP response; a real one has one or two KiB.
 pub const OCSP_RESPONSE_BYTES: u64 = 64 * KIB;
 

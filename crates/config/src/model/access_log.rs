@@ -14,13 +14,21 @@ pub struct AccessLog {
     pub sample: LogSample,
     /// The sites whose responses leave a line, by their first hosts; `None` is all.
     pub sites: Option<Vec<String>>,
+    /// Whether connections that end without a request leave a line.
+    pub connections: bool,
 }
 
 impl AccessLog {
     /// The log of all responses in JSON.
     #[must_use]
     pub fn of(path: PathBuf) -> Self {
-        Self { path, format: LogFormat::Json(None), sample: LogSample::OneIn(NonZeroU32::MIN), sites: None }
+        Self {
+            path,
+            format: LogFormat::Json(None),
+            sample: LogSample::OneIn(NonZeroU32::MIN),
+            sites: None,
+            connections: false,
+        }
     }
 }
 
@@ -72,6 +80,11 @@ impl LogFormat {
         "cmcd_session",
         "cmcd_content",
         "cache",
+        "tier",
+        "upstream.url",
+        "upstream.connect_ms",
+        "upstream.ttfb_ms",
+        "upstream.duration_ms",
         "outcome",
     ];
 

@@ -1,8 +1,20 @@
 //! Client limits.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::limits;
+
+/// A limit on full handshakes, for all workers together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeRateLimit {
+    /// There is none.
+    None,
+    /// So many in a second.
+    PerSecond(NonZeroU32),
+    /// As many as leave time to those who are served, while the CPU is short; otherwise no limit.
+    Auto,
+}
 
 /// Client limits. The defaults are the constants of [`limits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +27,8 @@ pub struct Limits {
     pub handshakes_in_flight: usize,
     /// Handshakes in flight of one client network, for all workers together; 0 is no limit.
     pub handshakes_per_network: usize,
-    /// Full handshakes in a second, for all workers together; 0 is no limit.
-    pub handshake_rate: u32,
+    /// Full handshakes in a second, for all workers together.
+    pub handshake_rate: HandshakeRateLimit,
     /// From accept, or from the end of the PROXY header, to the end of the handshake.
     pub handshake_deadline: Duration,
     /// From the first byte of a request to the end of its head.
@@ -64,7 +76,7 @@ impl Default for Limits {
             connections_per_network: limits::CONNECTIONS_PER_NETWORK,
             handshakes_in_flight: limits::HANDSHAKES_IN_FLIGHT_PER_WORKER,
             handshakes_per_network: limits::HANDSHAKES_PER_NETWORK,
-            handshake_rate: limits::HANDSHAKE_RATE,
+            handshake_rate: HandshakeRateLimit::None,
             handshake_deadline: Duration::from_secs(limits::HANDSHAKE_DEADLINE_SECONDS),
             head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_SECONDS),
             idle_timeout: Duration::from_secs(limits::IDLE_TIMEOUT_SECONDS),

@@ -23,6 +23,7 @@ fn the_section_of_an_access_log_says_where_what_and_which() {
     assert_eq!(log("path: a.log, fields: [time]").format, LogFormat::Json(Some(vec!["time"])));
     assert_eq!(log("path: a.log, sample: 1/100").sample, LogSample::OneIn(NonZeroU32::new(100).unwrap()));
     assert_eq!(log("path: a.log, sample: errors").sample, LogSample::Errors);
+    assert!(!all.connections && log("path: a.log, connections: true").connections);
     assert_eq!(log("path: a.log, sites: [\"*\"]").sites, Some(vec!["*".to_owned()]));
 }
 

@@ -1,13 +1,13 @@
 //! The meaning of right configurations.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use penstock_config::{
-    Config, Cors, CorsOrigins, EarlyData, EarlyRequests, Headers, HostPattern, Hsts, KernelTls, Limits,
-    Origin, OriginServer, SessionCache, Tickets, Tls, limits,
+    AdminAddress, Config, Cors, CorsOrigins, EarlyData, EarlyRequests, HandshakeRateLimit, Headers,
+    HostPattern, Hsts, KernelTls, Limits, Origin, OriginServer, SessionCache, Tickets, Tls, limits,
 };
 use penstock_sys::socket::Binding;
 use penstock_tls::certificate::Certificate;
@@ -286,7 +286,7 @@ limits:
         connections_per_network: 18,
         handshakes_in_flight: 11,
         handshakes_per_network: 0,
-        handshake_rate: 12,
+        handshake_rate: HandshakeRateLimit::PerSecond(NonZeroU32::new(12).unwrap()),
         handshake_deadline: Duration::from_secs(1),
         head_deadline: Duration::from_secs(2),
         idle_timeout: Duration::from_secs(3),
@@ -427,4 +427,17 @@ fn a_bucket_has_its_server_its_key_and_what_stands_in_front() {
     assert_eq!((s3.access_key.as_str(), s3.secret_key.expose()), ("a-key", &b"a-key"[..]));
     assert!(!format!("{:?}", s3.secret_key).contains("a-key"), "it is not shown");
     assert_eq!(origin.retries, 2);
+}
+
+#[test]
+fn an_admin_listener_may_be_a_unix_socket_and_a_rate_may_find_itself() {
+    let fixture = Fixture::new();
+    let config = fixture.read(&around(
+        "admin: {address: \"unix:admin.sock\", mode: \"0660\"}\nlimits: {handshake_rate: auto}",
+    ));
+    let config = config.unwrap();
+    let admin = config.admin.unwrap();
+    let AdminAddress::Unix(path) = &admin.address else { panic!("{:?}", admin.address) };
+    assert!(path.is_absolute() && path.ends_with("admin.sock"), "{path:?}");
+    assert_eq!((admin.mode, config.limits.handshake_rate), (0o660, HandshakeRateLimit::Auto));
 }

@@ -27,6 +27,15 @@ fn wrong_units_and_ranges_name_the_key() {
             "limits: {connections: -5}",
             "connections: `-5` is not a whole number; write a number from 1 to 4294967295",
         ),
+        (
+            "limits: {handshake_rate: often}",
+            "handshake_rate: `often` is not a whole number; write a number from 0 to 4294967295",
+        ),
+        (
+            "admin: {address: \"unix:\"}",
+            "address: `unix:` is not the path of a socket; write at most 107 bytes, such as unix:/run/penstock/admin.sock",
+        ),
+        ("admin: {mode: \"0777\"}", "mode: `0777` is no mode; write 0600, or 0660 for the group too"),
         ("limits: {head_fields: 129}", "head_fields: 129 is out of range; write a number from 1 to 128"),
         (
             "limits: {target_bytes: 16KiB}",

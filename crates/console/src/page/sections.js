@@ -85,6 +85,15 @@ export const CHARTS = [
     foot: (store, status) => [cores(status?.workers)],
   },
   {
+    id: 'work', title: 'What the CPU goes into', format: percent, least: 0.2, top: 1,
+    has: (status) => Array.isArray(status?.work),
+    lines: [series('work_handshakes_ratio', 'handshakes', 'orange'), series('work_sealing_ratio', 'sealing', 'blue'),
+      series('work_sending_ratio', 'sending', 'green'), series('work_filling_ratio', 'filling', 'violet', { dashed: true })],
+    big: (store) => percent(last(store, 'workers_busy_mean_ratio')),
+    side: () => 'busy, of which',
+    foot: (store, status) => [workShares(status?.work)],
+  },
+  {
     id: 'slow', title: 'Slow clients', format: rate, least: 1,
     lines: [series('slow_clients_per_second', 'given up', 'red', { peak: true }),
       series('short_responses_per_second', 'ended early', 'orange', { dashed: true, peak: true }),
@@ -129,6 +138,13 @@ function cores(workers) {
   return el('span', { class: 'cores' }, ...(workers ?? []).map((worker, place) => el('span', {
     class: 'core', title: `worker ${place}: ${text(percent(worker.busy_ratio))} busy, ${worker.panics} panics`,
   }, `${place}`, track(worker.busy_ratio))));
+}
+
+/** What each worker does, of about its last thousand looks. */
+function workShares(workers) {
+  const shares = (work) => Object.entries(work).filter(([, share]) => share > 0).sort((one, other) => other[1] - one[1])
+    .map(([name, share]) => `${name} ${text(percent(share))}`).join(' · ');
+  return el('span', {}, ...(workers ?? []).map((work, place) => el('span', { class: 'work' }, `worker ${place}: ${shares(work) || 'idle'}`)));
 }
 
 function track(share, color = 'blue') {
@@ -212,21 +228,52 @@ export const TABLES = [
       return [table(['site', '#out', '#requests', '#hits by bytes', '#requests since start', '#bytes'], rows)];
     },
   },
-  ...['titles', 'clients', 'networks'].map((kind) => ({
-    id: kind, title: { titles: 'Titles', clients: 'Clients', networks: 'Networks' }[kind], wide: true, draw({ status }) {
+  ...Object.entries({ titles: ['Titles', 'title'], starved_titles: ['Titles that starve', 'title'], not_found: ['Paths with 4xx', 'path'],
+    networks: ['Networks of clients', 'network'], user_agents: ['Software of clients', 'User-Agent'] }).map(([kind, [title, head]]) => ({
+    id: kind.replaceAll('_', '-'), title, wide: true, draw({ status }) {
       const entries = status.top?.[kind];
       if (!Array.isArray(entries) || entries.length === 0) return null;
+      const starved = (players) => (players ? players.starved / players.requests : NaN);
+      const little = (players) => (players ? (players.buffer[0].requests + players.buffer[1].requests) / total(players.buffer.map((one) => one.requests)) : NaN);
+      const heard = entries.some((entry) => entry.players);
       const rows = entries.slice(0, 12).map((entry) => [String(entry.key), number(entry.requests), text(bytes(entry.bytes)),
+        ...(heard ? [[text(percent(starved(entry.players))), starved(entry.players) > 0.01 ? 'warn' : ''], text(percent(little(entry.players)))] : []),
         entry.error ? `± ${number(entry.error)}` : '']);
-      return [table([kind.replace(/s$/, ''), '#requests', '#bytes', '#error'], rows)];
+      return [table([head, '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 4 s'] : []), '#error'], rows)];
     },
   })),
   {
-    id: 'players', title: 'Players', draw({ status }) {
-      const players = status.players;
-      if (!players || typeof players !== 'object') return null;
-      const entries = Object.entries(players).filter(([, value]) => typeof value === 'number');
-      return entries.length === 0 ? null : [facts(entries.map(([name, value]) => [name.replaceAll('_', ' '), text(plain(value))]))];
+    id: 'players', title: 'Players', wide: true, draw(context) {
+      const sites = (context.status.sites ?? []).filter((site) => site.players);
+      if (sites.length === 0) return null;
+      const before = (name) => context.before?.sites?.find?.((site) => site.name === name)?.players;
+      const rows = sites.map(({ name, players }) => {
+        const share = players.requests > 0 ? players.starved / players.requests : NaN;
+        const grown = Math.max(0, players.starved - (before(name)?.starved ?? players.starved)) / (context.elapsed || 1);
+        return [name, number(players.sessions), number(players.requests), [text(percent(share)), share > 0.01 ? 'warn' : ''],
+          [text(rate(grown)), grown > 0 ? 'warn' : ''], number(players.startup)];
+      });
+      return [table(['site', '#sessions', '#requests', '#with an empty buffer', '#now', '#starts'], rows)];
+    },
+  },
+  {
+    id: 'slow-sites', title: 'Slower than a rendition needs', wide: true, draw({ status }) {
+      const sites = (status.sites ?? []).filter((site) => site.slow?.length > 0 && site.measured > 0);
+      if (sites.length === 0) return null;
+      const heads = sites[0].slow.map((one) => `#below ${text(bits(one.bytes_per_second))}`);
+      return [table(['site', '#measured', ...heads], sites.map((site) => [site.name, number(site.measured),
+        ...site.slow.map((one) => text(percent(one.responses / site.measured)))]))];
+    },
+  },
+  {
+    id: 'acme', title: 'Certificates that are ordered', wide: true, draw({ status }) {
+      const names = status.acme?.names;
+      if (!Array.isArray(names) || names.length === 0) return null;
+      const day = (timestamp) => (typeof timestamp === 'number' ? `${date(timestamp)} ${clock(timestamp)}`.replace(/^(\S+) \1/, '$1') : UNKNOWN);
+      const rows = names.map((one) => [one.name, [one.state, one.error ? 'bad' : one.not_after_timestamp_seconds ? 'ok' : ''],
+        day(one.not_after_timestamp_seconds), day(one.next_timestamp_seconds), [one.error ?? '', one.error ? 'bad' : '']]);
+      return [table(['name', 'state', 'ends', 'next attempt', 'last error, in words of the authority'], rows),
+        el('p', { class: 'foot' }, list(status.acme.orders))];
     },
   },
   {
@@ -237,8 +284,11 @@ export const TABLES = [
       const happened = [...refused, ['handshakes that waited to sign', pressure.handshakes_queued], ['streams refused', pressure.streams_refused],
         ['slices without space', pressure.cache_refusals], ['disk writes skipped', pressure.disk_writes_skipped],
         ['switches of ChaCha20', pressure.chacha20_switches?.pressure]].filter(([, value]) => value > 0);
-      return [happened.length === 0 ? el('p', { class: 'empty' }, 'Nothing since the start.') : facts(happened.map(([name, value]) => [name, number(value)])),
-        facts([['ChaCha20', pressure.chacha20_last_choice === 1 ? 'last choice' : 'as clients prefer']])];
+      const without = (pressure.given_up ?? []).map((one) => el('p', { class: 'foot warn' }, `does without ${one.what} since ${clock(one.since_timestamp_seconds)}`));
+      const limit = pressure.handshake_rate_limit;
+      return [...without, happened.length === 0 ? el('p', { class: 'empty' }, 'Nothing since the start.') : facts(happened.map(([name, value]) => [name, number(value)])),
+        facts([['ChaCha20', pressure.chacha20_last_choice === 1 ? 'last choice' : 'as clients prefer'],
+        ['full handshakes', typeof limit === 'number' ? `at most ${text(rate(limit))}` : 'no limit']])];
     },
   },
   {
@@ -258,9 +308,17 @@ export const TABLES = [
     id: 'peers', title: 'Nodes of the cluster', wide: true, draw({ status }) {
       const nodes = status.cluster;
       if (!Array.isArray(nodes)) return null;
-      return [table(['node', 'state', '#load', '#connections', '#busy', '#answered', '#failed'], nodes.map((node) => [
-        node.name, node.self ? 'this node' : state(node.up, node.fault), number(node.load), number(node.connections), text(percent(node.busy)),
-        number(node.requests?.answered), [number(node.requests?.failed), node.requests?.failed > 0 ? 'warn' : '']]))];
+      const of = (node) => node.summary ?? {};
+      const hits = (node) => of(node).cache_hits_per_second / of(node).cache_requests_per_second;
+      const all = (name) => nodes.reduce((sum, node) => sum + (of(node)[name] ?? 0), 0);
+      const rows = nodes.map((node) => [
+        node.name, node.self ? 'this node' : state(node.up, node.fault), text(bits(of(node).sent_bytes_per_second)),
+        text(rate(of(node).requests_per_second)), text(percent(hits(node))), text(bits(of(node).origin_bytes_per_second)),
+        text(percent(of(node).workers_busy_mean_ratio ?? node.busy)), number(of(node).connections ?? node.connections),
+        number(node.requests?.answered), [number(node.requests?.failed), node.requests?.failed > 0 ? 'warn' : ''],
+        [(of(node).problems ?? []).map((problem) => problem.what).join('; '), of(node).problems?.some((one) => one.severity === 'critical') ? 'bad' : 'warn']]);
+      return [table(['node', 'state', '#out', '#requests', '#hits', '#fill', '#busy', '#connections', '#answered', '#failed', 'what is wrong there'], rows),
+        el('p', { class: 'foot' }, `all: ${text(bits(all('sent_bytes_per_second')))} out, ${text(rate(all('requests_per_second')))}, ${text(bits(all('origin_bytes_per_second')))} from origins`)];
     },
   },
   {
@@ -280,7 +338,8 @@ export const TABLES = [
       const fleet = status.fleet;
       if (!fleet) return null;
       const up = fleet.up ? (fleet.circuit === 'open' ? 'too slow' : 'up') : 'out';
-      return [facts([['state', el('span', { class: up === 'up' ? 'ok' : 'bad' }, up)], ['latency', text(seconds(fleet.latency_seconds))],
+      return [facts([['state', el('span', { class: up === 'up' ? 'ok' : 'bad' }, up)], ['edges', number(fleet.edges)],
+        ['secret', fleet.secret_fingerprint ?? UNKNOWN], ['latency', text(seconds(fleet.latency_seconds))],
         ['handshakes that wait', number(fleet.operations_in_flight)], ['purges applied', number(fleet.purges_applied)],
         ['purges that wait', number(fleet.purges_waiting)], ['purges missed', number(fleet.purges_missed)]])];
     },

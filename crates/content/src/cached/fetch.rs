@@ -167,6 +167,7 @@ fn object_request(lookup: &Lookup, stale: Option<&Stored>) -> Fetch {
         ..Fetch::get(target)
     };
     forward_fields(&request.fields, &mut fetch);
+    lookup.cause.add_to(&mut fetch);
     fetch
 }
 

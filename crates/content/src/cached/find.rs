@@ -189,7 +189,7 @@ impl Lookup {
         let place = self.context.enter_fetch(self.requester)?;
         let (reply, answer) = oneshot::channel();
         let lookup = self.of(request.clone(), self.held.clone());
-        task::spawn(async move {
+        task::spawn_filling(async move {
             let _place = place;
             fetch_object(&lookup, FetchClaim { claim, reply }, stale).await;
         });

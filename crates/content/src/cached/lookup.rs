@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::requester::Requester;
+use crate::served::Cause;
 use crate::site::{CacheRequest, HttpSite, OwnWords, SentCmcd, is_same_variant, selecting};
 use crate::store::Store;
 
@@ -38,6 +39,8 @@ pub(crate) struct Lookup {
     pub(crate) wants_all: bool,
     /// The client's place for interim responses, if it takes them.
     pub(crate) interim: Option<InterimHeads>,
+    /// The client's request, for the requests to origins that it causes.
+    pub(crate) cause: Cause,
 }
 
 /// A blocking playlist reload (RFC 8216bis §6.2.5.2), as the origin is asked for it.

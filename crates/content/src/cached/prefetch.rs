@@ -10,6 +10,7 @@ use penstock_metrics::{PrefetchKind, Prefetched};
 use crate::cached::fetch::fetch_ahead;
 use crate::cached::lookup::Lookup;
 use crate::fill::{fetch_slice_ahead, fill_window, window};
+use crate::served::Cause;
 use crate::site::{CacheRequest, has_personal, neighbours};
 use crate::task;
 
@@ -82,6 +83,7 @@ fn ahead(lookup: &Lookup, target: String, kind: PrefetchKind) -> Lookup {
         in_advance: Some(kind),
         wants_all: true,
         interim: None,
+        cause: Cause::default(),
         ..lookup.clone()
     }
 }
@@ -111,7 +113,7 @@ fn start(lookup: Lookup) {
         prefetches.end();
         return;
     };
-    task::spawn(async move {
+    task::spawn_filling(async move {
         fetch_ahead(lookup, claim).await;
         prefetches.end();
         drop(place);

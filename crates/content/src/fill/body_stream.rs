@@ -317,7 +317,7 @@ impl BodyStream {
                 let mut follower = fill.follow();
                 let (filling, store) = (Rc::clone(context), Arc::clone(&self.store));
                 let requester = self.requester;
-                task::spawn(async move {
+                task::spawn_filling(async move {
                     let _place = place;
                     fetch_slice(&filling, &store, requester, fill).await;
                 });

@@ -1,4 +1,4 @@
-//! Requests of other nodes of the cluster: for objects, for a sign of life, and to purge.
+//! Requests of other nodes of the cluster: for objects, for a sign of life, for how this one is doing, and to purge.
 //!
 //! They come on a listener of their own, whose clients have shown a certificate of the cluster's authority. What
 //! `penstock-` fields say is believed there and nowhere else.
@@ -22,7 +22,7 @@ use crate::nodes::catch_up::missed_by;
 use crate::nodes::purge_cluster::learn_missed;
 use crate::nodes::purge_fields::{missing_nodes, pattern, value};
 use crate::peers::peer_fields as fields;
-use crate::peers::{ALIVE, Peers};
+use crate::peers::{ALIVE, Peers, SUMMARY};
 use crate::pipeline::{from_cache, from_object};
 use crate::requester::{Hop, Requester};
 use crate::response::{Body, ChunkSource, ClientRequest, Exchange, Response};
@@ -57,6 +57,10 @@ pub(crate) async fn respond_to_peer(
                 None => Response::no_content(),
             }
         }
+        (Method::Get, None) if request.raw_path() == SUMMARY => match service.peers.summary() {
+            nothing if nothing.is_empty() => exchange.page(Status::NotFound),
+            summary => Response::text(summary),
+        },
         (Method::Get | Method::Head, Some(site)) => object(exchange, service, site).await,
         (Method::Other(_), Some(site)) => forget(&exchange, service, site),
         (Method::Other(_), None) if value(request, fields::PURGE).is_some() => {

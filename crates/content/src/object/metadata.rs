@@ -73,6 +73,8 @@ impl Traits {
     const UNPROVEN: Self = Self(16);
     /// The response is text that may be sent compressed.
     const COMPRESSIBLE: Self = Self(32);
+    /// Another node of the cluster gave the head.
+    const OF_NODE: Self = Self(64);
 
     fn with(self, other: Self, is_true: bool) -> Self {
         if is_true { Self(self.0 | other.0) } else { self }
@@ -199,7 +201,8 @@ impl ObjectMetadata {
                 .with(Traits::MANIFEST, request.is_manifest)
                 .with(Traits::STRONG_DATE, has_strong_date(answer, now.1))
                 .with(Traits::UNPROVEN, is_unproven)
-                .with(Traits::COMPRESSIBLE, is_compressible(status, &parts)),
+                .with(Traits::COMPRESSIBLE, is_compressible(status, &parts))
+                .with(Traits::OF_NODE, answer.peer().is_some()),
             server: answer.server().map_or(0, |server| u8::try_from(server.index() + 1).unwrap_or(0)),
             texts: Texts::new(&parts),
             site: Arc::clone(site),
@@ -235,6 +238,11 @@ impl ObjectMetadata {
     /// Whether the origin answered a request for a part with a part.
     pub(crate) fn came_in_part(&self) -> bool {
         self.traits.has(Traits::RANGES)
+    }
+
+    /// Whether another node of the cluster gave the head.
+    pub(crate) fn came_from_node(&self) -> bool {
+        self.traits.has(Traits::OF_NODE)
     }
 
     /// Fields for the client, as lines.

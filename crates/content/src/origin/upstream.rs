@@ -50,6 +50,7 @@ pub(crate) async fn ask<'o>(
     let route = site.route(wanted.target, wanted.first_byte);
     for step in sharing.peers.steps(route, wanted.requester, &sharing.shield, context.now()) {
         let Step::Peer(peer, hop) = step else { break };
+        set_node(&fetch, true);
         // A shield may wait for the origin, and the node that asked it then does so itself.
         let origins = if hop == Hop::Owner && !sharing.shield.is_empty() { 2 } else { 1 };
         let wait = site.origin().longest_wait() * origins + 2 * milliseconds(limits::PEER_PROBE_MILLISECONDS);
@@ -59,6 +60,7 @@ pub(crate) async fn ask<'o>(
             Err(PeerRefusal::ByNode) => {}
         }
     }
+    set_node(&fetch, false);
     ask_origin(context, site, wanted, fetch).await
 }
 
@@ -72,8 +74,16 @@ async fn ask_origin<'o>(
     if let Some(cmcd) = wanted.cmcd {
         cmcd.add_to(&mut fetch);
     }
+    // Nodes apply their own when they ask the origin.
     change_request(&site.request_rules, &mut fetch, |_, _| {});
     context.origins.fetch(site.origin(), &fetch).await
+}
+
+/// Notes whether the request is sent to another node next.
+fn set_node(fetch: &Fetch, is_node: bool) {
+    if let Some(trace) = &fetch.trace {
+        trace.set_node(is_node);
+    }
 }
 
 /// Has the other nodes forget an object, all at the same time. Those that do not answer within a second keep it.

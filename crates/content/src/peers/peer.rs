@@ -20,6 +20,9 @@ use super::peer_fields::{self, LOAD};
 /// What a node asks another one for, to know whether it is alive.
 pub(crate) const ALIVE: &str = "/alive";
 
+/// What a node asks another one for, to know how it is doing.
+pub(crate) const SUMMARY: &str = "/summary";
+
 /// Another node, or this one.
 pub struct Peer {
     /// What the cluster says of it.

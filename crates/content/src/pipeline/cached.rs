@@ -6,6 +6,7 @@ use std::sync::Arc;
 use penstock_cache::{Object, Presence};
 use penstock_config::limits;
 use penstock_http::{Method, Status};
+use penstock_metrics::Sacrifice;
 use penstock_origin::http::OriginError;
 
 use crate::cache_status::CacheStatus;
@@ -15,6 +16,7 @@ use crate::object::ObjectMetadata;
 use crate::peers::{FAULT, passed_through};
 use crate::requester::Requester;
 use crate::response::{Exchange, NextObject, ObjectRepresentation, Representation, Response};
+use crate::served::Tier;
 use crate::site::{CacheRequest, HttpSite, SentCmcd};
 use crate::store::Store;
 
@@ -73,7 +75,8 @@ async fn from_origin(
 /// Whether the next segments are fetched as well. The node that has the client asks for them.
 fn prefetches(exchange: &Exchange<'_>, site: &HttpSite) -> bool {
     let is_client = matches!(exchange.requester, Requester::Client(_));
-    is_client && (site.prefetch > 0 || exchange.site.is_some_and(|site| site.cmcd.prefetch))
+    let is_wanted = site.prefetch > 0 || exchange.site.is_some_and(|site| site.cmcd.prefetch);
+    is_client && is_wanted && !exchange.context.given_up.is(Sacrifice::Prefetch)
 }
 
 /// Fetches what comes next: what the player says, or what its playlist says behind an object that is new here.
@@ -134,6 +137,7 @@ fn lookup(
         in_advance: None,
         wants_all: wants_all(exchange, store),
         interim: exchange.interim(),
+        cause: exchange.cause(),
     }
 }
 
@@ -154,7 +158,8 @@ pub(crate) async fn from_object(
         store.index.forget_version(object.key(), &object);
         return None;
     }
-    let status = shown_status(exchange, status, &object);
+    let (status, tier) = shown_status(exchange, status, &object);
+    exchange.tier.set(tier);
     let mut object = ObjectRepresentation::new(exchange, store, object, status, receiver);
     if object.is_compressible() {
         // Boxed: most requests are for other objects.
@@ -183,22 +188,43 @@ fn lacks_slices(exchange: &Exchange<'_>, object: &Object<ObjectMetadata>) -> boo
     (slices <= FEW_SLICES || needs_all()) && is_missing() && needs_all()
 }
 
-/// The status of a lookup; a miss if the whole object is asked for and its first bytes have been evicted.
+/// The status of a lookup, and where the first bytes come from. It is a miss if the whole object is asked for and its first bytes
+/// have been evicted.
 fn shown_status(
     exchange: &Exchange<'_>,
     status: CacheStatus,
     object: &Object<ObjectMetadata>,
-) -> CacheStatus {
-    let is_evicted = || {
-        exchange.request.range().is_none()
-            && object.length() != Some(0)
-            && object.presence(0) == Presence::Missing
+) -> (CacheStatus, Option<Tier>) {
+    let elsewhere = || match object.metadata() {
+        metadata if metadata.failed().is_some() => None,
+        metadata if metadata.came_from_node() => Some(Tier::Peer),
+        _ => Some(Tier::Origin),
     };
-    if status == CacheStatus::Hit && is_evicted() { CacheStatus::Miss } else { status }
+    if !status.is_stored() {
+        return (status, elsewhere());
+    }
+    let range = exchange.request.range();
+    let (slice, _) = object.locate(range.map_or(0, first_byte));
+    match object.presence(slice) {
+        Presence::Memory => (status, Some(Tier::Memory)),
+        Presence::Disk => (status, Some(Tier::Disk)),
+        Presence::Missing if status == CacheStatus::Hit && range.is_none() && object.length() != Some(0) => {
+            (CacheStatus::Miss, elsewhere())
+        }
+        Presence::Filling | Presence::Missing => (status, elsewhere()),
+    }
+}
+
+/// The first byte of a range, as far as it says so; a range of the last bytes begins anywhere.
+fn first_byte(range: &str) -> u64 {
+    let digits = range.strip_prefix("bytes=").and_then(|range| range.split('-').next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
     use crate::pipeline::facts::Facts;
     use crate::requester::Hop;
@@ -226,6 +252,51 @@ mod tests {
                 assert_eq!(asked.await, expected, "{number} {requester:?}");
             }
         });
+    }
+
+    #[test]
+    fn nothing_is_fetched_in_advance_while_the_cpu_is_short() {
+        run(async {
+            let facts = Facts::cached(|site| site.cache.prefetch = 2);
+            for (since, expected) in [(Some(SystemTime::now()), false), (None, true)] {
+                facts.fixture.context.given_up.set(Sacrifice::Prefetch, since);
+                let asked = facts.ask("GET /x", "", async |asked| prefetches(asked, http(&facts).0));
+                assert_eq!(asked.await, expected);
+            }
+        });
+    }
+
+    #[test]
+    fn a_response_comes_from_the_tier_that_has_its_first_bytes() {
+        run(async {
+            let facts = Facts::cached(|_| {});
+            facts.fixture.origin.reply(Reply::ok(FRESH, b"kept"));
+            let (site, store) = http(&facts);
+            for (range, expected) in
+                [("", Tier::Origin), ("", Tier::Memory), ("Range: bytes=1-2\r\n", Tier::Memory)]
+            {
+                let asked = facts.ask("GET /x", range, async |asked| {
+                    let response = from_cache(asked, site, store).await;
+                    (response, asked.served())
+                });
+                let (response, served) = asked.await;
+                read(&facts.fixture.context, response).await;
+                assert_eq!(served.tier, Some(expected), "{range}");
+            }
+        });
+    }
+
+    #[test]
+    fn the_first_byte_of_a_range_is_the_one_that_it_names() {
+        for (range, expected) in [
+            ("bytes=0-", 0),
+            ("bytes=70000-70009", 70_000),
+            ("bytes=-5", 0),
+            ("bytes=5-6,9-", 5),
+            ("lines=5-", 0),
+        ] {
+            assert_eq!(first_byte(range), expected, "{range}");
+        }
     }
 
     #[test]

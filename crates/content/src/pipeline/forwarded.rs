@@ -23,6 +23,7 @@ use crate::pipeline::relayed::{RelayedHead, client_fetch, fault_page, respond_wi
 use crate::pipeline::request_body::RequestBody;
 use crate::requester::Requester;
 use crate::response::{Exchange, ObjectRepresentation, Representation, Response};
+use crate::served::Tier;
 use crate::site::{BodyKind, CacheRequest, HttpSite, RequestFields, split_target};
 use crate::site_table::Site;
 use crate::store::Store;
@@ -105,6 +106,7 @@ async fn respond(
         (Some(ForwardResult::Passed(found)), Some(store)) => passed(exchange, store, found).await,
         (Some(ForwardResult::Relayed(relayed)), _) => {
             let (head, body) = *relayed;
+            exchange.tier.set(Some(Tier::Origin));
             respond_with(exchange, &head, body).await
         }
         (Some(ForwardResult::Failed(error)), _) => fault_page(exchange, error),
@@ -123,7 +125,7 @@ fn start(
     let (reply, response) = oneshot::channel();
     let (context, site) = (Rc::clone(exchange.context), Arc::clone(http));
     let Some(store) = store else {
-        task::spawn(async move { forward_uncached(&context, &site, &fetch, body, reply).await });
+        task::spawn_filling(async move { forward_uncached(&context, &site, &fetch, body, reply).await });
         return response;
     };
     let (path, query) = split_target(&fetch.target);
@@ -138,7 +140,7 @@ fn start(
         host: exchange.client.head.host().to_owned(),
         requester: exchange.requester,
     };
-    task::spawn(async move { forwarding.run(&fetch, body, reply).await });
+    task::spawn_filling(async move { forwarding.run(&fetch, body, reply).await });
     response
 }
 

@@ -16,6 +16,7 @@ use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
 use crate::response::{Body, ChunkSource, Exchange, Response, Tunnel};
+use crate::served::Tier;
 use crate::site::{HttpSite, Permit, SentCmcd, TokenVerifier, change_request};
 use crate::site_table::Site;
 
@@ -39,6 +40,7 @@ pub(crate) async fn relay_response(exchange: &Exchange<'_>, site: &Site, http: &
     match context.origins.relay(http.origin(), &fetch, order).await {
         Ok(mut response) => {
             context.metrics.origin("answered");
+            exchange.tier.set(Some(Tier::Origin));
             let head = RelayedHead {
                 status: response.status(),
                 fields: response.fields().clone(),
@@ -93,6 +95,7 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
     let mut fetch = client_request(request, target, client.early, tokens)?;
     (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
     http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
+    fetch.trace = Some(exchange.upstream());
     if site.cmcd.to_origin
         && let Some(cmcd) = SentCmcd::of(client.head)
     {

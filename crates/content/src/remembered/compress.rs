@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lru::LruCache;
 use penstock_config::limits;
 use penstock_http::Encoding;
+use penstock_metrics::{GivenUp, Sacrifice};
 use penstock_origin::io_threads::IoThreads;
 use penstock_sys::lock::Unpoisoned;
 use tokio::sync::watch;
@@ -70,10 +71,17 @@ pub(crate) struct Making {
 
 impl CompressedManifests {
     /// A version of a file or of an object in this encoding. Waits while another request has it compressed.
-    pub(crate) async fn find(self: &Arc<Self>, source: (Name, Version), encoding: Encoding) -> Found {
+    /// While the CPU is short, only what exists is found.
+    pub(crate) async fn find(
+        self: &Arc<Self>,
+        source: (Name, Version),
+        encoding: Encoding,
+        given_up: &GivenUp,
+    ) -> Found {
         let (name, version) = source;
         loop {
-            let begun = self.memo().begin((name, encoding), &version);
+            let is_given_up = given_up.is(Sacrifice::Compression);
+            let begun = self.memo().begin((name, encoding), &version, is_given_up);
             match begun {
                 Begun::New(underway) => {
                     let memo = Arc::clone(self);
@@ -133,10 +141,14 @@ impl Default for Memo {
 }
 
 impl Memo {
-    /// The entry, if it is of this version. If it is not, one is made in its place and the caller compresses.
-    fn begin(&mut self, key: (Name, Encoding), version: &Version) -> Begun {
+    /// The entry, if it is of this version. If it is not, one is made in its place and the caller compresses, unless that
+    /// `is_given_up`.
+    fn begin(&mut self, key: (Name, Encoding), version: &Version, is_given_up: bool) -> Begun {
         if let Some(entry) = self.entries.get(&key).filter(|entry| entry.version.ptr_eq(version)) {
             return Begun::Known(entry.state.clone());
+        }
+        if is_given_up {
+            return Begun::Known(State::Useless);
         }
         let (sender, receiver) = watch::channel(());
         let entry = Entry { version: Version::clone(version), state: State::Underway(receiver) };
@@ -219,7 +231,7 @@ mod tests {
     }
 
     fn begin(memo: &mut Memo, number: u64) -> Option<State> {
-        match memo.begin(key(number), &Weak::new()) {
+        match memo.begin(key(number), &Weak::new(), false) {
             Begun::Known(state) => Some(state),
             Begun::New(_) => None,
         }
@@ -241,6 +253,17 @@ mod tests {
         assert!(begin(&mut memo, 1).is_some(), "only what is not finished is forgotten");
         memo.forget(key(2), &Weak::new());
         assert!(begin(&mut memo, 2).is_none());
+    }
+
+    #[test]
+    fn while_the_cpu_is_short_only_what_exists_is_sent_compressed() {
+        let mut memo = Memo::default();
+        begin(&mut memo, 1);
+        finish(&mut memo, 1, &vec![1].into());
+        let short = |memo: &mut Memo, number| memo.begin(key(number), &Weak::new(), true);
+        assert!(matches!(short(&mut memo, 1), Begun::Known(State::Ready(_))));
+        assert!(matches!(short(&mut memo, 2), Begun::Known(State::Useless)));
+        assert!(begin(&mut memo, 2).is_none(), "it is compressed once there is time");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) async fn of_file(
     file: &Arc<OpenFile>,
     encoding: Encoding,
 ) -> Option<CodedBytes> {
-    let bytes = match context.compressed.find(source::of_file(file), encoding).await {
+    let bytes = match context.compressed.find(source::of_file(file), encoding, &context.given_up).await {
         Found::Known(bytes) => bytes?,
         Found::Begun(making) => {
             let whole =
@@ -60,7 +60,7 @@ pub(super) async fn of_object(
     requester: Requester,
     encoding: Encoding,
 ) -> Option<CodedBytes> {
-    let bytes = match context.compressed.find(source::of_object(object), encoding).await {
+    let bytes = match context.compressed.find(source::of_object(object), encoding, &context.given_up).await {
         Found::Known(bytes) => bytes?,
         Found::Begun(making) => {
             let range = fill::Piece::Range(0..object.length()?);

@@ -1,6 +1,6 @@
 //! One request while it is answered, and the small responses that need no representation.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -8,12 +8,13 @@ use std::rc::Rc;
 use penstock_config::template::Variable;
 use penstock_egress::Part;
 use penstock_http::{Fields, HttpVersion, Method, Request, Status};
-use penstock_origin::http::{InterimHead, InterimHeads};
+use penstock_origin::http::{InterimHead, InterimHeads, UpstreamTrace};
 
 use crate::context::Context;
 use crate::request_id::RequestId;
 use crate::requester::Requester;
 use crate::response::Response;
+use crate::served::{Cause, Served, Tier};
 use crate::site_table::Site;
 
 /// A client's request and what the content path knows of its client.
@@ -62,13 +63,43 @@ pub(crate) struct Exchange<'e> {
     pub(crate) id: OnceCell<RequestId>,
     /// Values of Set-Cookie that the token of the request has earned.
     pub(crate) cookies: OnceCell<Box<[String]>>,
+    /// Where the first bytes of the response come from; `None` until that is known.
+    pub(crate) tier: Cell<Option<Tier>>,
+    /// The request to an origin for this one; made with the first.
+    upstream: OnceCell<UpstreamTrace>,
 }
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
         let requester = Requester::Client(client.address.ip());
-        let (interim, id, cookies) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Self { context, request: client.head, client, requester, site, next: None, interim, id, cookies }
+        Self {
+            context,
+            request: client.head,
+            client,
+            requester,
+            site,
+            next: None,
+            interim: OnceCell::new(),
+            id: OnceCell::new(),
+            cookies: OnceCell::new(),
+            tier: Cell::new(None),
+            upstream: OnceCell::new(),
+        }
+    }
+
+    /// Where the request to an origin for this one is noted.
+    pub(crate) fn upstream(&self) -> UpstreamTrace {
+        self.upstream.get_or_init(UpstreamTrace::default).clone()
+    }
+
+    /// What a request to an origin through the cache takes over from this one.
+    pub(crate) fn cause(&self) -> Cause {
+        Cause::new(self.client.head, self.upstream())
+    }
+
+    /// Where the response came from.
+    pub(crate) fn served(&self) -> Served {
+        Served { tier: self.tier.get(), upstream: self.upstream.get().cloned() }
     }
 
     /// Appends the value that a variable has for this request. The path is the one that the client asks for.

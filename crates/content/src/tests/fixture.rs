@@ -130,6 +130,7 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         file_heads: FileHeads::default(),
         object_heads: ObjectHeads::default(),
         known_keys: KnownKeys::default(),
+        given_up: Arc::default(),
         compressed: Arc::new(CompressedManifests::default()),
         bitrates: Bitrates::default(),
         io,

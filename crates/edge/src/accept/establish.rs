@@ -14,10 +14,11 @@ use penstock_tls::{
 };
 use tokio::time::{timeout, timeout_at};
 
+use crate::carrier::{CarriedBy, record_connection};
 use crate::clients::Inbound;
 use crate::connection::{Connection, EgressPath, Linger, UnfinishedHandshake, linger};
 use crate::http1::plain_http_on_tls_port;
-use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal};
+use crate::metrics::{Direction, HandshakeFacts, OutletKind, Refusal, Work, doing_all};
 use crate::settings::Settings;
 use crate::worker::{Listening, Purpose, Worker, labels};
 
@@ -153,17 +154,21 @@ async fn handshake(
         worker.shard.refused(Refusal::Network);
         return None;
     };
-    let deadline = Instant::now() + settings.limits.handshake_deadline;
+    let began = Instant::now();
+    let deadline = began + settings.limits.handshake_deadline;
     let network = Network::of(client.ip()).map(Network::number);
     let connecting = ConnectingClient { address: Some(client.ip()), network };
 
     let accepting =
         acceptor.accept(Rc::clone(&socket), prefix, listening.versions, &worker.signing_limiter, connecting);
-    let outcome = timeout_at(deadline.into(), accepting).await;
+    let outcome = timeout_at(deadline.into(), doing_all(Work::Handshakes, Box::pin(accepting))).await;
     match outcome.unwrap_or(Err(HandshakeFailure::silent("timeout"))) {
         Ok(established) => take_over(worker, settings, socket, established, client, deadline),
         Err(failure) => {
             count_failure(worker, &failure);
+            if listening.purpose == Purpose::Clients {
+                record_connection(CarriedBy::nothing(worker, client), began, Some(failure.reason));
+            }
             part(worker, settings, &socket, &failure).await;
             None
         }

@@ -13,13 +13,16 @@ pub(crate) struct Logging {
     sample: LogSample,
     /// By number, whether a site leaves lines; `None` if all do, and what no site answers.
     sites: Option<Vec<bool>>,
+    /// Whether connections that end without a request leave lines.
+    pub(crate) connections: bool,
 }
 
 impl Logging {
     /// The log of this configuration, with the names of all sites by number.
     pub(crate) fn new<'n>(sink: Sink, configured: &AccessLog, names: impl Iterator<Item = &'n str>) -> Self {
         let chosen = |hosts: &Vec<String>| names.map(|name| hosts.iter().any(|host| host == name)).collect();
-        Self { sink, sample: configured.sample, sites: configured.sites.as_ref().map(chosen) }
+        let sites = configured.sites.as_ref().map(chosen);
+        Self { sink, sample: configured.sample, sites, connections: configured.connections }
     }
 
     /// Whether a response of this site may leave a line. `turn` counts the responses of the worker.
@@ -41,7 +44,7 @@ impl Logging {
 
     /// Queues a record, unless only others are wanted. Never waits.
     pub(crate) fn record(&self, record: Record) {
-        let is_error = record.status >= 400 || record.short.is_some();
+        let is_error = record.status >= 400 || record.short.is_some() || record.without_request;
         if is_error || self.sample != LogSample::Errors {
             self.sink.record(record);
         }

@@ -39,7 +39,10 @@ fn record(target: &[u8]) -> Record {
         site: Some(Text::cut(b"video.example", 64)),
         route: Some(Text::cut(b"/live/*", 64)),
         cache: Some("hit"),
+        tier: Some("memory"),
+        upstream: None,
         short: None,
+        without_request: false,
     }
 }
 
@@ -94,6 +97,7 @@ fn a_record_is_one_line_of_json_with_all_fields() {
         "outlet": "user_space",
         "request_number": 3,
         "cache": "hit",
+        "tier": "memory",
         "outcome": "complete",
     });
     assert_eq!(line, expected);
@@ -104,7 +108,15 @@ fn full_record() -> Record {
     let said = Cmcd { session: Some("a".into()), content: Some("b".into()), ..Cmcd::default() };
     let carried =
         Carried { delivery_rate: Some(1_250_000), round_trip: Duration::from_millis(20), sent: (1000, 5) };
+    let upstream = Upstream {
+        url: "http://192.0.2.9:8080".to_owned(),
+        is_node: false,
+        connect: Some(Duration::from_micros(300)),
+        first_byte: Some(Duration::from_millis(4)),
+        whole: Some(Duration::from_millis(9)),
+    };
     Record {
+        upstream: Some(Box::new(upstream)),
         early_data: true,
         refusal: Some("expired"),
         carried: Some(carried),
@@ -164,8 +176,10 @@ fn docs_access_log_md_names_every_field() {
     let page = include_str!("../../../../docs/access-log.md");
     let line = line_of(&full_record());
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    for field in fields(&line).into_iter().chain(fields(&line["tls"])) {
-        let named = [format!("`{field}`"), format!("`tls.{field}`")].iter().any(|name| page.contains(name));
+    let parts = ["tls", "upstream"].map(|part| fields(&line[part])).concat();
+    for field in fields(&line).into_iter().chain(parts) {
+        let forms = [format!("`{field}`"), format!("`tls.{field}`"), format!("`upstream.{field}`")];
+        let named = forms.iter().any(|name| page.contains(name));
         assert!(named, "docs/access-log.md does not explain {field}");
     }
     for reason in ShortReason::ALL {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use penstock_content::{RequestId, RouteNumber, SiteNumber};
+use penstock_content::{RequestId, RouteNumber, Served, SiteNumber};
 use penstock_tls::Ja4;
 
 use crate::connection::Connection;
@@ -26,6 +26,8 @@ pub(crate) struct Answered {
     pub(crate) id: Option<RequestId>,
     /// Why the request was refused.
     pub(crate) refusal: Option<&'static str>,
+    /// Where the response came from.
+    pub(crate) served: Served,
 }
 
 /// The connection, and the stream if it has several, that carried a response.
@@ -55,6 +57,21 @@ impl<'c> CarriedBy<'c> {
             outlet: connection.outlet_kind(),
             version: HttpLabel::H1,
             request_number: connection.requests,
+            stream: None,
+        }
+    }
+
+    /// The carrier of nothing: a client whose handshake has failed.
+    pub(crate) fn nothing(worker: &'c Worker, client: SocketAddr) -> Self {
+        Self {
+            worker,
+            client,
+            tls: None,
+            ja4: None,
+            client_certificate: None,
+            outlet: OutletKind::Plain,
+            version: HttpLabel::H1,
+            request_number: 0,
             stream: None,
         }
     }

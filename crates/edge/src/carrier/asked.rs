@@ -26,14 +26,16 @@ pub(crate) fn count_asked(
     let name = network.map(Named);
     let named = network.zip(name.as_ref());
     let said = Cmcd::of(request);
+    let mut player = None;
     if carrier.request_number == 1 || said.is_some() {
         let ja4 = carrier.ja4.as_ref().map(Ja4::as_str);
         let kind = settings.metrics.clients.kind(request.user_agent(), ja4);
         if carrier.request_number == 1 {
             shard.client_connected(kind, carrier.tls.as_ref());
         }
-        if let (Some(said), Some(counted)) = (&said, settings.counted_sites.get(site.index())) {
-            shard.player_said(*counted, &player_said(said, kind));
+        player = said.as_ref().map(|said| player_said(said, kind));
+        if let (Some(player), Some(counted)) = (&player, settings.counted_sites.get(site.index())) {
+            shard.player_said(*counted, player);
         }
     }
     let content = said.as_ref().and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
@@ -41,7 +43,7 @@ pub(crate) fn count_asked(
         site: settings.sites.name(site),
         // A name has no slash in front, so that it is told from a path.
         title: content.unwrap_or_else(|| title(path, settings.metrics.title_directories)),
-        starved: said.as_ref().is_some_and(|said| said.starved),
+        player: player.as_ref(),
         refused_path: (400..500).contains(&answered.status).then_some(path),
         network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
         user_agent: request.user_agent(),

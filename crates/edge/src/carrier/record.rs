@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
-use penstock_content::SiteNumber;
+use penstock_content::{SiteNumber, Tier};
 use penstock_http::cmcd::Cmcd;
 use penstock_http::{HttpVersion, Request};
+use penstock_origin::http::UpstreamTrace;
 
 use crate::access_log::{Record, Text};
 use crate::carrier::answered::{Answered, CarriedBy};
@@ -38,6 +39,8 @@ pub(crate) struct Recording {
     head_bytes: u64,
     /// `None` without an access log.
     log: Option<Box<Record>>,
+    /// Where the request to an origin was noted.
+    upstream: Option<UpstreamTrace>,
 }
 
 impl Recording {
@@ -47,7 +50,7 @@ impl Recording {
         (answered, said): (&Answered, Option<Cmcd>),
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, site, route, id, refusal } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site, route, id, refusal, .. } = *answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
         let unsigned = |value: &str| text(&settings.sites.hide_tokens(site, route, value));
         let turn = &carrier.worker.unlogged;
@@ -71,6 +74,7 @@ impl Recording {
                 player: said.map(Box::new),
                 id,
                 cache: cache.map(CacheOutcome::label),
+                tier: answered.served.tier.map(Tier::label),
                 site: site.map(|number| text(settings.sites.name(number))),
                 route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
                 ..of_carrier(carrier, status)
@@ -78,7 +82,8 @@ impl Recording {
         });
         let method = Method::named(request.method().name());
         let site = site.and_then(|number| settings.counted_sites.get(number.index()).copied());
-        Self { method, status, cache, site, started, head_bytes, log }
+        let upstream = log.is_some().then(|| answered.served.upstream.clone()).flatten();
+        Self { method, status, cache, site, started, head_bytes, log, upstream }
     }
 
     /// Counts and logs the response, of which the last byte was given to the carrier at `now`.
@@ -105,6 +110,7 @@ impl Recording {
                 first_byte,
                 short: sent.short,
                 carried: sent.carried,
+                upstream: self.upstream.and_then(|trace| trace.seen()).map(Box::new),
                 ..*record
             });
         }
@@ -125,6 +131,18 @@ pub(crate) fn record_refusal(
     let Some(log) = log else { return };
     let time = began(duration);
     log.record(Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
+}
+
+/// Logs a connection of a client that ends without a request, if the log has such: it began at `since`. `refusal` is why its
+/// handshake failed.
+pub(crate) fn record_connection(carrier: CarriedBy<'_>, since: Instant, refusal: Option<&'static str>) {
+    let settings = carrier.worker.settings();
+    let Some(log) = settings.access_log.as_ref().filter(|log| log.connections) else { return };
+    if log.may_log(None, &carrier.worker.unlogged) {
+        let duration = since.elapsed();
+        let time = began(duration);
+        log.record(Record { time, duration, refusal, without_request: true, ..of_carrier(carrier, 0) });
+    }
 }
 
 /// The time at which a response began that has ended now.
@@ -163,9 +181,12 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         stream: carrier.stream,
         id: None,
         cache: None,
+        tier: None,
+        upstream: None,
         site: None,
         route: None,
         short: None,
+        without_request: false,
     }
 }
 

@@ -11,6 +11,7 @@ use penstock_tls::{Acceptor, HandshakeFailure, Negotiated, QuicAnswer, QuicHands
 use tokio::time::sleep_until;
 
 use super::link::Link;
+use crate::carrier::{CarriedBy, record_connection};
 use crate::metrics::{Direction, HandshakeFacts};
 use crate::worker::{Worker, labels};
 
@@ -44,6 +45,7 @@ pub(super) async fn handshake(
             if let Some(number) = failure.alert_sent {
                 worker.shard.alert(Direction::Sent, penstock_tls::alert::name(number));
             }
+            record_connection(CarriedBy::nothing(worker, client), started, Some(failure.reason));
             tracing::debug!(%failure, "handshake over QUIC failed");
             if connection.local_error().is_none() {
                 connection.refuse(CONNECTION_REFUSED);

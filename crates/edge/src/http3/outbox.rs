@@ -9,6 +9,8 @@ use penstock_sys::udp::{TRAIN_BYTES_MAX, TRAIN_DATAGRAMS_MAX, send_train};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use crate::metrics::{Work, doing};
+
 /// The socket of one worker, and what its connections send with.
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -110,6 +112,10 @@ impl Outbox {
     }
 
     fn send(&self, bytes: &[u8], datagram_bytes: usize, path: NetworkPath) -> io::Result<()> {
+        doing(Work::Sending, || self.send_from(bytes, datagram_bytes, path))
+    }
+
+    fn send_from(&self, bytes: &[u8], datagram_bytes: usize, path: NetworkPath) -> io::Result<()> {
         let from = self.names_source.then(|| path.local.ip()).filter(|from| !from.is_unspecified());
         if self.splits.get() || bytes.len() <= datagram_bytes {
             match self.send_now(bytes, datagram_bytes, path.client, from) {
@@ -145,7 +151,7 @@ fn cannot_split(error: &io::Error) -> bool {
 fn add_packet(connection: &mut ServerConnection, train: &mut Vec<u8>) -> Option<(usize, NetworkPath)> {
     let start = train.len();
     train.resize(start + MAX_DATAGRAM_BYTES, 0);
-    let packet = connection.packet(&mut train[start..]);
+    let packet = doing(Work::Sealing, || connection.packet(&mut train[start..]));
     train.truncate(start + packet.map_or(0, |(length, _)| length));
     packet
 }

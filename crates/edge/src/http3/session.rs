@@ -20,10 +20,10 @@ use super::protocol::{Http3, Round, WrongLength};
 use super::request::RequestHead;
 use crate::carrier::{
     ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
-    attach, now_with,
+    attach, now_with, record_connection,
 };
 use crate::clients::IdleEntry;
-use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason};
+use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason, Work, doing_all};
 use crate::worker::{LocalSettings, Worker};
 
 /// Performs the handshake, then serves requests until client or server ends the connection.
@@ -45,8 +45,8 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
     let in_flight = worker.handshakes.enter();
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
-    let shaking = Box::pin(handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline)));
-    let negotiated = shaking.await;
+    let shaking = handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline));
+    let negotiated = doing_all(Work::Handshakes, Box::pin(shaking)).await;
     drop((in_flight, handshakes, acceptor, settings));
     if let Some(negotiated) = negotiated {
         worker.shard.connection_speaks(HttpLabel::H3);
@@ -507,6 +507,9 @@ impl Session {
 
     /// Ends what is left of the streams, and the connection. `code` is for the client, unless the connection has ended.
     async fn close<F: Future<Output = ()>, M>(mut self, mut tasks: StreamTasks<F, M>, code: Option<u64>) {
+        if self.requests == 0 {
+            record_connection(self.shared.carrier_without_stream(), self.idle_since, None);
+        }
         self.shared.state.borrow_mut().fail_all(ShortReason::ClientClosed, &self.shared);
         // Those that wait for an origin are dropped.
         now_with(|context| tasks.run(context)).await;

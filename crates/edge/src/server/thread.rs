@@ -18,7 +18,7 @@ use tokio::time::timeout_at;
 use crate::accept::accept;
 use crate::clients::AcceptQueue;
 use crate::http3::{self, Endpoint, Passage, Passages};
-use crate::metrics::Shard;
+use crate::metrics::{Shard, work_goes_on, work_pauses};
 use crate::server::sockets::ListenSocket;
 use crate::settings::{PendingChange, Settings};
 use crate::worker::{AllWorkers, Listening, Worker, report};
@@ -80,11 +80,17 @@ pub(crate) fn spawn(
     common: AllWorkers,
 ) -> io::Result<(UnboundedSender<Command>, JoinHandle<()>)> {
     let (sender, commands) = unbounded_channel();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .on_thread_park(work_pauses)
+        .on_thread_unpark(work_goes_on)
+        .build()?;
     let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         if let Some(core) = core {
             pin(number, core);
         }
+        shard.enter_thread();
         let tasks = LocalSet::new();
         runtime.block_on(tasks.run_until(run(number, shard, first, common, commands)));
         drop(tasks);

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::SystemTime;
 
 use penstock_config::limits;
 use penstock_egress::measure::Costs;
@@ -15,18 +15,7 @@ use penstock_sys::aead::Cipher;
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::{ChaCha20, ChaCha20Switch};
 
-use crate::metrics::ChaCha20Cause;
-use crate::tls::pressure::{Pressure, PressureLimits};
-
-const PRESSURE: PressureLimits = PressureLimits {
-    high: limits::BUSY_PERCENT_HIGH as f64 / 100.0,
-    high_for: Duration::from_secs(limits::BUSY_HIGH_SECONDS),
-    low: limits::BUSY_PERCENT_LOW as f64 / 100.0,
-    low_for: Duration::from_secs(limits::BUSY_LOW_SECONDS),
-};
-
-/// The workers observe together once in so much time.
-const BETWEEN_OBSERVATIONS: Duration = Duration::from_millis(900);
+use crate::metrics::{ChaCha20Cause, GivenUp, Sacrifice};
 
 /// Decides, and tells all handshakes.
 #[derive(Debug)]
@@ -35,6 +24,7 @@ pub struct ChaCha20Control {
     switch: Arc<ChaCha20Switch>,
     state: Mutex<ChaCha20State>,
     switches: [AtomicU64; ChaCha20Cause::ALL.len()],
+    given_up: Arc<GivenUp>,
 }
 
 #[derive(Debug)]
@@ -42,9 +32,9 @@ struct ChaCha20State {
     configured: ChaCha20,
     /// Holds until the next reload.
     ordered: Option<ChaCha20>,
-    pressure: Pressure,
+    /// Whether the CPU is short.
+    is_short: bool,
     aes_is_cheaper: bool,
-    observed: Option<Instant>,
 }
 
 /// How things stand.
@@ -71,15 +61,14 @@ impl fmt::Display for UnknownMode {
 impl std::error::Error for UnknownMode {}
 
 impl ChaCha20Control {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(given_up: Arc<GivenUp>) -> Self {
         let state = ChaCha20State {
             configured: ChaCha20::Client,
             ordered: None,
-            pressure: Pressure::new(PRESSURE),
+            is_short: false,
             aes_is_cheaper: false,
-            observed: None,
         };
-        Self { switch: Arc::default(), state: Mutex::new(state), switches: Default::default() }
+        Self { switch: Arc::default(), state: Mutex::new(state), switches: Default::default(), given_up }
     }
 
     /// The value that handshakes read.
@@ -108,16 +97,10 @@ impl ChaCha20Control {
         Ok(self.status_of(&state))
     }
 
-    /// Takes in how busy the workers are on average and what the ciphers cost. Any worker may call it as often as it
-    /// likes; it never waits.
-    pub(crate) fn observe(&self, now: Instant, busy: impl FnOnce() -> f64, costs: impl FnOnce() -> Costs) {
-        let Ok(mut state) = self.state.try_lock() else { return };
-        if state.observed.is_some_and(|last| now.saturating_duration_since(last) < BETWEEN_OBSERVATIONS) {
-            return;
-        }
-        state.observed = Some(now);
-        state.aes_is_cheaper = aes_is_cheaper(&costs());
-        state.pressure.observe(now, busy());
+    /// Takes in whether the CPU is short, and what the ciphers cost.
+    pub(crate) fn observe(&self, is_short: bool, costs: &Costs) {
+        let mut state = self.lock();
+        (state.is_short, state.aes_is_cheaper) = (is_short, aes_is_cheaper(costs));
         self.decide(&state, ChaCha20Cause::Pressure);
     }
 
@@ -142,6 +125,8 @@ impl ChaCha20Control {
 
     fn decide(&self, state: &ChaCha20State, cause: ChaCha20Cause) {
         let last = state.wants_last();
+        let is_given_up = last && state.mode() == ChaCha20::Auto;
+        self.given_up.set(Sacrifice::ChaCha20, is_given_up.then(SystemTime::now));
         if last == self.switch.is_last() {
             return;
         }
@@ -179,7 +164,7 @@ impl ChaCha20State {
         match self.mode() {
             ChaCha20::Client => false,
             ChaCha20::Never => true,
-            ChaCha20::Auto => self.aes_is_cheaper && self.pressure.is_short(),
+            ChaCha20::Auto => self.aes_is_cheaper && self.is_short,
         }
     }
 }
@@ -204,53 +189,49 @@ mod tests {
         Costs { aes_128_gcm: cost(aes), aes_256_gcm: cost(aes), chacha20_poly1305: cost(chacha20) }
     }
 
-    /// Observes a busy share for `seconds` seconds.
-    fn spend(control: &ChaCha20Control, from: &mut Instant, seconds: u64, busy: f64, costs: Costs) {
-        for _ in 0..seconds {
-            *from += Duration::from_secs(1);
-            control.observe(*from, || busy, || costs);
-        }
-    }
-
     const FAST: f64 = 6e9;
     const SLOW: f64 = 2e9;
 
+    fn control() -> ChaCha20Control {
+        ChaCha20Control::new(Arc::default())
+    }
+
     #[test]
     fn auto_follows_the_cpu_and_counts_each_switch() {
-        let (control, mut now) = (ChaCha20Control::new(), Instant::now());
+        let control = control();
         control.configure(ChaCha20::Auto);
-        spend(&control, &mut now, 30, 0.5, costs(FAST, SLOW));
-        assert!(!control.status().is_last);
-        spend(&control, &mut now, 12, 0.95, costs(FAST, SLOW));
-        assert!(control.status().is_last);
-        spend(&control, &mut now, 62, 0.2, costs(FAST, SLOW));
-        assert!(!control.status().is_last);
-        assert_eq!(control.switches(), [0, 0, 2]);
+        for (is_short, switches) in [(false, 0), (true, 1), (true, 1), (false, 2)] {
+            control.observe(is_short, &costs(FAST, SLOW));
+            assert_eq!(control.status().is_last, is_short);
+            assert_eq!(control.given_up.is(Sacrifice::ChaCha20), is_short);
+            assert_eq!(control.switches(), [0, 0, switches]);
+        }
     }
 
     #[test]
     fn auto_leaves_chacha20_alone_where_aes_is_not_known_to_be_cheaper() {
         for costs in [costs(SLOW, FAST), Costs::default()] {
-            let (control, mut now) = (ChaCha20Control::new(), Instant::now());
+            let control = control();
             control.configure(ChaCha20::Auto);
-            spend(&control, &mut now, 60, 1.0, costs);
+            control.observe(true, &costs);
             assert!(!control.status().is_last, "{costs:?}");
         }
     }
 
     #[test]
     fn the_other_modes_do_not_follow_the_cpu() {
-        let (control, mut now) = (ChaCha20Control::new(), Instant::now());
-        spend(&control, &mut now, 60, 1.0, costs(FAST, SLOW));
+        let control = control();
+        control.observe(true, &costs(FAST, SLOW));
         assert!(!control.status().is_last);
         control.configure(ChaCha20::Never);
-        spend(&control, &mut now, 120, 0.0, costs(FAST, SLOW));
+        control.observe(false, &costs(FAST, SLOW));
         assert!(control.status().is_last);
+        assert!(!control.given_up.is(Sacrifice::ChaCha20), "that is configured, not given up");
     }
 
     #[test]
     fn an_order_holds_until_the_next_reload() {
-        let control = ChaCha20Control::new();
+        let control = control();
         let status = control.order("never").unwrap();
         assert_eq!(status, ChaCha20Status { mode: ChaCha20::Never, ordered: true, is_last: true });
         control.configure(ChaCha20::Client);
@@ -261,27 +242,12 @@ mod tests {
 
     #[test]
     fn only_the_words_of_the_configuration_are_orders() {
-        let control = ChaCha20Control::new();
+        let control = control();
         for word in ["", "Never", "off", "never\n"] {
             assert!(control.order(word).is_err(), "{word:?}");
         }
         let message = control.order(&"\x1b".repeat(5000)).unwrap_err().to_string();
         assert!(message.is_ascii() && message.len() < 400 && !message.contains('\x1b'), "{message}");
         assert!(!control.status().ordered);
-    }
-
-    #[test]
-    fn workers_that_observe_together_count_as_one() {
-        let (control, now) = (ChaCha20Control::new(), Instant::now());
-        control.configure(ChaCha20::Auto);
-        let mut asked = 0;
-        for millisecond in 0..1000 {
-            let mut ask = || {
-                asked += 1;
-                1.0
-            };
-            control.observe(now + Duration::from_millis(millisecond), &mut ask, Costs::default);
-        }
-        assert_eq!(asked, 2);
     }
 }

@@ -14,6 +14,7 @@ use penstock_sys::CLOSING_SOCKETS_MAX;
 use rustix::process::{Resource, getrlimit};
 
 use crate::clients::{ConnectionCount, RecentClients};
+use crate::metrics::GivenUp;
 use crate::tls::TlsState;
 use crate::worker::collect::Collector;
 
@@ -21,6 +22,7 @@ use crate::worker::collect::Collector;
 #[derive(Clone)]
 pub(crate) struct AllWorkers {
     pub(crate) io: Arc<IoThreads>,
+    pub(crate) given_up: Arc<GivenUp>,
     pub(crate) compressed: Arc<CompressedManifests>,
     pub(crate) recent_clients: Arc<RecentClients<RandomState>>,
     pub(crate) forwarded: Arc<Networks>,
@@ -51,6 +53,7 @@ impl AllWorkers {
         })?;
         Ok(Self {
             io: Arc::new(io),
+            given_up: Arc::clone(collector.metrics().given_up()),
             compressed: Arc::default(),
             recent_clients: Arc::new(RecentClients::new(
                 limits::RECENT_CLIENTS,

@@ -1,6 +1,10 @@
 //! Collects the state of the server's parts for a scrape, as plain numbers.
 
+mod cluster_view;
 pub(crate) mod labels;
+mod summary;
+
+pub use summary::NodeSummary;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,6 +12,7 @@ use std::time::{Instant, SystemTime};
 
 use penstock_acme::{AcmeStatus, NameState, NameStatus, Outcome};
 use penstock_cache::Disks;
+use penstock_config::Config;
 use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
 use penstock_egress::measure::{CIPHER_LABELS, CIPHERS, Costs};
 use penstock_fleet::Fleet;
@@ -20,13 +25,15 @@ use crate::metrics::{
     ChaCha20Reading, DiskTierReading, KernelTlsReading, Metrics, OrderedName, OrdersReading,
     OriginServerReading, PeerReading, Readings, StapleReading, TierCounters, Watch,
 };
-use crate::tls::{ChaCha20Control, RemoteKeys, TlsState};
+use crate::tls::{ChaCha20Control, Observed, PressurePolicy, RemoteKeys, TlsState};
+use cluster_view::ClusterView;
 
 /// Reads the parts of the server for a scrape, and switches ChaCha20-Poly1305 by what they show.
 #[derive(Debug)]
 pub struct Collector {
     metrics: Arc<Metrics>,
     chacha20: ChaCha20Control,
+    pressure: PressurePolicy,
     costs: Mutex<Costs>,
     sessions: Arc<InternalStore>,
     staples: Arc<Staples>,
@@ -34,6 +41,9 @@ pub struct Collector {
     fleet: Option<Arc<Fleet>>,
     settings: Mutex<CollectedParts>,
     watch: Mutex<Watch>,
+    /// How this server is doing, by the last look.
+    summary: Mutex<Option<NodeSummary>>,
+    cluster_view: ClusterView,
 }
 
 /// The parts that a reload replaces.
@@ -50,9 +60,11 @@ pub(crate) struct CollectedParts {
 
 impl Collector {
     pub(crate) fn new(metrics: Arc<Metrics>, tls_state: &TlsState) -> Arc<Self> {
+        let given_up = metrics.given_up();
         Arc::new(Self {
+            chacha20: ChaCha20Control::new(Arc::clone(given_up)),
+            pressure: PressurePolicy::new(Arc::clone(given_up)),
             metrics,
-            chacha20: ChaCha20Control::new(),
             costs: Mutex::default(),
             sessions: Arc::clone(&tls_state.sessions),
             staples: Arc::clone(&tls_state.staples),
@@ -60,6 +72,8 @@ impl Collector {
             fleet: tls_state.fleet.clone(),
             settings: Mutex::default(),
             watch: Mutex::default(),
+            summary: Mutex::default(),
+            cluster_view: ClusterView::default(),
         })
     }
 
@@ -100,11 +114,33 @@ impl Collector {
         status
     }
 
+    /// Looks once at what each worker is doing. One thread calls it, about a hundred times a second.
+    pub fn look_at_work(&self) {
+        self.metrics.look_at_work();
+    }
+
     /// The numbers of the last second, in the order of [`Watch::series`], and a look for problems. One caller, once a second.
     pub fn look(&self) -> Vec<f32> {
         let now = SystemTime::now();
         let readings = self.readings(now);
-        lock(&self.watch).look(&self.metrics, &readings, Instant::now(), now)
+        let mut watch = lock(&self.watch);
+        let values = watch.look(&self.metrics, &readings, Instant::now(), now);
+        let summary = NodeSummary::of(&values, watch.problems());
+        if let Some(peers) = &lock(&self.settings).peers {
+            peers.set_summary(summary.text());
+        }
+        *lock(&self.summary) = Some(summary);
+        values
+    }
+
+    /// How the nodes of the cluster are doing, as each says itself, by name: this one, and the others that have answered in the
+    /// last seconds. They are asked for some seconds from now on; the first answers come with a later call.
+    pub fn node_summaries(&self) -> BTreeMap<String, NodeSummary> {
+        let peers = lock(&self.settings).peers.clone();
+        let Some(peers) = peers else { return BTreeMap::new() };
+        let mut summaries = self.cluster_view.look(&peers, Instant::now());
+        summaries.extend(lock(&self.summary).clone().map(|own| (peers.own_name().to_owned(), own)));
+        summaries
     }
 
     /// The choice of ChaCha20-Poly1305, and where it is changed.
@@ -136,14 +172,26 @@ impl Collector {
             "purges_applied": reading.purges_applied,
             "purges_missed": reading.purges_missed,
             "purges_waiting": reading.purges_waiting,
+            "secret_fingerprint": reading.fingerprint,
+            "edges": reading.members,
             "edges_with_other_secret": reading.strangers,
             "edges_with_this_name": reading.namesakes,
         })
     }
 
-    /// Compares the load of the workers with the limits for ChaCha20-Poly1305. Any worker may call it at any time.
+    /// Takes from a configuration that comes into force what is given up while the CPU is short.
+    pub(crate) fn configure_pressure(&self, config: &Config) {
+        self.chacha20.configure(config.tls.chacha20);
+        self.pressure.configure(config.limits.handshake_rate);
+    }
+
+    /// Decides by the load of the workers what the server does without. Any worker may call it at any time.
     pub(crate) fn observe_pressure(&self, now: Instant) {
-        self.chacha20.observe(now, || self.metrics.busy_share(), || self.costs());
+        let observed =
+            || Observed { busy: self.metrics.busy_share(), full_handshakes: self.metrics.full_handshakes() };
+        if let Some(is_short) = self.pressure.observe(now, observed) {
+            self.chacha20.observe(is_short, &self.costs());
+        }
     }
 
     /// The share of the time that the workers work, in thousandths.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::keyed_hash::KeyedHash;
 use crate::limits;
 use crate::lock::lock;
+use crate::players::PlayerSaid;
 use crate::shard::Shard;
 use crate::top::{Ranking, TopSnapshot, TopTable};
 
@@ -44,8 +45,8 @@ pub struct Asked<'a> {
     pub site: &'a str,
     /// What belongs together on the site: the beginning of the path, or the name that players give it.
     pub title: &'a str,
-    /// Whether the player says that its buffer has run empty.
-    pub starved: bool,
+    /// What the player says of itself.
+    pub player: Option<&'a PlayerSaid<'a>>,
     /// The path, if the status is 4xx.
     pub refused_path: Option<&'a str>,
     /// The client's network: a number that no other network has, and its name.
@@ -60,16 +61,16 @@ impl TopTables {
     fn count(&mut self, asked: &Asked<'_>) {
         let Self { hashes, tables: [titles, by_requests, starved_titles, not_found, networks, user_agents] } =
             self;
-        let Asked { site, title, starved, refused_path, network, user_agent, bytes } = *asked;
+        let Asked { site, title, player, refused_path, network, user_agent, bytes } = *asked;
         let title = cut(title);
         let hash = hashes.of(&[site, title]);
         // Made once, for the tables that have no entry.
         let made = OnceCell::new();
         let named = || Arc::clone(made.get_or_init(|| key(&[site, gap(title), title])));
-        titles.count(hash, bytes, named);
+        titles.count_played(hash, (bytes, player), named);
         by_requests.count(hash, bytes, named);
-        if starved {
-            starved_titles.count(hash, bytes, named);
+        if player.is_some_and(|player| player.starved) {
+            starved_titles.count_played(hash, (bytes, player), named);
         }
         if let Some(path) = refused_path.map(cut) {
             not_found.count(hashes.of(&[site, path]), bytes, || key(&[site, path]));
@@ -135,7 +136,7 @@ mod tests {
                 tables.count(&Asked {
                     site: "a",
                     title: &path,
-                    starved: false,
+                    player: None,
                     refused_path: Some(&path),
                     network: None,
                     user_agent: Some(&path),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::quantiles;
 use crate::distinct::estimate;
-use crate::labels::{CacheOutcome, ShortReason, StatusClass};
+use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::players::{KindOfPlayer, PlayerCounters};
 use crate::registry::Metrics;
 use crate::shard::{CacheCounters, SiteOfWorkers};
@@ -12,12 +12,13 @@ use crate::shard::{CacheCounters, SiteOfWorkers};
 impl Metrics {
     /// The counts of each site that has had a request.
     pub(super) fn site_status(&self) -> Vec<Json> {
-        self.sites().iter().map(SiteOfWorkers::status).collect()
+        let rates = self.rates();
+        self.sites().iter().map(|site| site.status(&rates)).collect()
     }
 }
 
 impl SiteOfWorkers<'_> {
-    fn status(&self) -> Json {
+    fn status(&self, rates: &[u64]) -> Json {
         let of_class = |class: &StatusClass| self.sum(|counters| counters.requests[*class as usize].get());
         let by_class =
             StatusClass::ALL.iter().map(|class| (class.label().to_owned(), json!(of_class(class))));
@@ -37,7 +38,19 @@ impl SiteOfWorkers<'_> {
             "first_byte_seconds": quantiles(&self.distribution(|counters| &counters.first_byte)),
             "short": short.collect::<Map<_, _>>(),
             "players": players(&self.players()),
+            "slow": rates.iter().enumerate().map(|(place, rate)| json!({
+                "bytes_per_second": rate,
+                "responses": self.sum(|counters| counters.slow[place].get()),
+            })).collect::<Vec<_>>(),
+            "measured": self.measured(),
         })
+    }
+
+    /// Responses whose delivery rate was measured.
+    fn measured(&self) -> u64 {
+        let of =
+            |version: usize| self.distribution(|counters| &counters.carried[version].delivery_rate).count();
+        (0..HttpLabel::ALL.len()).map(of).sum()
     }
 
     /// The sum over these cache statuses.

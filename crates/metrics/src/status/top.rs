@@ -24,7 +24,11 @@ impl Metrics {
 
 impl TopKey {
     fn status(&self) -> Json {
-        let Self { key, requests, bytes, error } = self;
-        json!({"key": &**key, "requests": requests, "bytes": bytes, "error": error})
+        let Self { key, requests, bytes, error, players } = self;
+        let mut status = json!({"key": &**key, "requests": requests, "bytes": bytes, "error": error});
+        if let Some(players) = players.status() {
+            status["players"] = players;
+        }
+        status
     }
 }

@@ -97,7 +97,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_cache_disk_skipped_total",
         kind: Kind::Counter,
-        help: "Slices not written to a disk because too many waited; a later request writes them.",
+        help: "Slices not written to a disk when they had earned it, because too many waited; each counts once, and a later request writes it.",
         labels: &[],
         read: |from, out| together(from, out, |tier| tier.skipped),
     },

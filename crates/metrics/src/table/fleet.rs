@@ -81,6 +81,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| number(from, out, |fleet| fleet.purges_waiting),
     },
     Metric {
+        name: "penstock_fleet_edges",
+        kind: Kind::Gauge,
+        help: "Edges of the fleet that use the store now, this one included.",
+        labels: &[],
+        read: |from, out| number(from, out, |fleet| fleet.members),
+    },
+    Metric {
         name: "penstock_fleet_edges_with_other_secret",
         kind: Kind::Gauge,
         help: "Edges that use the same database of the store with another secret. Nothing is shared with them.",

@@ -1,6 +1,7 @@
 //! The metrics of workers.
 
-use crate::metric::{Kind, Label, Metric, open};
+use crate::labels::Work;
+use crate::metric::{Kind, Label, Metric, closed, open};
 
 const WORKER: Label = open("worker", "its number, from 0");
 
@@ -24,6 +25,19 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| {
             for (worker, shard) in from.metrics.shards.iter().enumerate() {
                 out.seconds(&[&worker.to_string()], shard.busy.total_nanoseconds.get());
+            }
+        },
+    },
+    Metric {
+        name: "penstock_worker_work_samples_total",
+        kind: Kind::Counter,
+        help: "How often the worker was found at this work, of about 100 looks a second while it is on the CPU: the share of all is the share of the busy time. 0 without an admin listener.",
+        labels: &[WORKER, closed("work", Work::LABELS)],
+        read: |from, out| {
+            for (worker, shard) in from.metrics.shards.iter().enumerate() {
+                for work in Work::ALL {
+                    out.sample(&[&worker.to_string(), work.label()], shard.work.found(*work));
+                }
             }
         },
     },

@@ -133,6 +133,8 @@ fn full_fleet() -> FleetReading {
         purges_missed: 141,
         strangers: 142,
         namesakes: 143,
+        members: 1440,
+        fingerprint: "0123abcd".to_owned(),
     }
 }
 

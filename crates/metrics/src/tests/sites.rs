@@ -28,7 +28,7 @@ const SITE_RESPONSE: SiteResponse = SiteResponse {
 const ASKED: Asked<'_> = Asked {
     site: "video.example",
     title: "/film/",
-    starved: true,
+    player: Some(&PLAYER_SAID),
     refused_path: Some("/film/none"),
     network: None,
     user_agent: Some("player/1.0"),

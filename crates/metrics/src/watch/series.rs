@@ -21,6 +21,8 @@ enum Source {
     Spent(&'static str, Which),
     /// Quantile of the durations since the last look.
     Quantile(&'static str, Which, f64),
+    /// Growth of these samples as a part of that of all.
+    Part(&'static str, Which),
     /// Sum of a gauge.
     Sum(&'static str, Which),
     /// Mean of a gauge.
@@ -33,6 +35,7 @@ enum Source {
 #[derive(Debug, Default)]
 pub(super) struct Before {
     number: f64,
+    whole: f64,
     distribution: Option<Distribution>,
 }
 
@@ -58,6 +61,12 @@ impl Series {
                 };
                 before.distribution = total;
                 elapsed.and(grown).and_then(|grown| grown.quantile(share)).unwrap_or(f64::NAN)
+            }
+            Source::Part(name, which) => {
+                let (part, whole) = (sum_of(from, name, which), sum_of(from, name, Which::All));
+                let grown = (part - before.number, whole - before.whole);
+                (before.number, before.whole) = (part, whole);
+                if elapsed.is_some() && grown.1 > 0.0 { grown.0 / grown.1 } else { f64::NAN }
             }
             Source::Sum(name, which) => {
                 let values = values_of(from, name, which);
@@ -91,6 +100,12 @@ const OK: (&str, &[&str]) = ("outcome", &["ok"]);
 const FULL: Which = Which::Only(&[("resumed", &["false"])]);
 const RESUMED: Which = Which::Only(&[("resumed", &["true"])]);
 const SIGNING: Which = Which::Only(&[("part", &["signing", "signing_remote", "key_exchange"])]);
+
+macro_rules! work {
+    ($name:literal) => {
+        Source::Part("penstock_worker_work_samples_total", Which::Only(&[("work", &[$name])]))
+    };
+}
 
 /// Cache statuses of responses that came from this node without waiting for an origin's body.
 const HITS: Which =
@@ -171,4 +186,9 @@ pub(super) const SERIES: &[Series] = &[
     series("cpu_seconds_per_second", Source::Rate("process_cpu_seconds_total", Which::All)),
     series("resident_bytes", Source::Sum("process_resident_memory_bytes", Which::All)),
     series("open_descriptors", Source::Sum("process_open_fds", Which::All)),
+    series("handshake_rate_limit", Source::Sum("penstock_handshake_rate_limit", Which::All)),
+    series("work_handshakes_ratio", work!("handshakes")),
+    series("work_sealing_ratio", work!("sealing")),
+    series("work_sending_ratio", work!("sending")),
+    series("work_filling_ratio", work!("filling")),
 ];

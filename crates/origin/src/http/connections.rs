@@ -163,13 +163,14 @@ impl Connections {
         };
         let head = exchange::head_for(origin, server, fetch).map_err(Failed::new)?;
         let limits = origin.limits();
-        let mut active = ActiveRequest::new(origin, index);
+        let mut active = ActiveRequest::new(origin, index, fetch.trace.as_ref());
         loop {
             let mut pooled = match connection(&self.pools, origin, (index, server), fetch.client).await {
                 Ok(pooled) => pooled,
                 Err(error) => return Err(Failed::unsent(error, body)),
             };
             let used = pooled.used;
+            active.connected(pooled.connect_time());
             let request = fetch::with_body(&head, body, fetch.interim.as_ref());
             let asked = Instant::now();
             let sent = exchange::send(&mut pooled.connection, request, watch, limits).await;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use penstock_http::proxy;
+use penstock_metrics::{Work, doing_all};
 use penstock_tls::{OutboundError, OutboundStream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -179,11 +180,14 @@ pub(super) async fn begin<S: AsyncRead + AsyncWrite + ServerStream + Unpin + 'st
     let stream = CheckedStream::new(stream, progress.clone());
     let handshake = builder.handshake(TokioIo::new(stream)).await;
     let (requests, connection) = handshake.map_err(|_| OriginError::Unreachable)?;
-    spawn_local(async move {
-        // Its errors are returned to the reader of the response.
-        drop(connection.await);
-        drop(permit);
-    });
+    spawn_local(doing_all(
+        Work::Filling,
+        Box::pin(async move {
+            // Its errors are returned to the reader of the response.
+            drop(connection.await);
+            drop(permit);
+        }),
+    ));
     Ok(Sender { requests, progress })
 }
 

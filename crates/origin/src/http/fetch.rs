@@ -13,6 +13,7 @@ use super::error::OriginError;
 use super::framing::is_twin_of_any;
 use super::interim::InterimHeads;
 use super::server::ServerId;
+use super::trace::UpstreamTrace;
 
 /// A request to an origin.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct Fetch {
     pub interim: Option<InterimHeads>,
     /// The protocol to which the connection may switch, for [`Connections::relay`](super::Connections::relay) only.
     pub upgrade: Option<Arc<str>>,
+    /// Where the server and the times of the request are noted, if they are logged.
+    pub trace: Option<UpstreamTrace>,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -77,6 +80,7 @@ impl Fetch {
             preferred: None,
             interim: None,
             upgrade: None,
+            trace: None,
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) trait Poolable: Sized {
 struct Rested<C> {
     connection: C,
     opened: Instant,
+    /// How long it took to open it.
+    connected_after: Duration,
 }
 
 /// A connection that waits for its next request.
@@ -64,6 +66,8 @@ pub(super) struct PooledConnection<C, P> {
     index: usize,
     /// Whether it has carried a request before.
     pub(super) used: bool,
+    /// How long it took to open it.
+    connected_after: Duration,
 }
 
 /// The result of waiting for a connection.
@@ -109,8 +113,9 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
     let began = Instant::now();
     match timeout(origin.limits().connect, C::open(origin, server, client, permit)).await {
         Ok(opened) => {
-            let opened = Rested { connection: opened?, opened: Instant::now() };
-            server.counters.connected(opened.opened.saturating_duration_since(began));
+            let connected_after = began.elapsed();
+            let opened = Rested { connection: opened?, opened: began + connected_after, connected_after };
+            server.counters.connected(connected_after);
             Ok(lend(opened, false, pools, origin, index))
         }
         Err(_) => {
@@ -127,8 +132,8 @@ fn lend<C, P>(
     origin: &Arc<HttpOrigin>,
     index: usize,
 ) -> PooledConnection<C, P> {
-    let Rested { connection, opened } = rested;
-    PooledConnection { connection, opened, pools, origin: Arc::clone(origin), index, used }
+    let Rested { connection, opened, connected_after } = rested;
+    PooledConnection { connection, opened, pools, origin: Arc::clone(origin), index, used, connected_after }
 }
 
 impl<C: Poolable> Pools<C> {
@@ -215,10 +220,15 @@ impl<C: Poolable, P: Deref<Target = Pools<C>>> PooledConnection<C, P> {
         self.origin.server_id(self.index)
     }
 
+    /// How long it took to open it for this request; `None` if it was open.
+    pub(super) fn connect_time(&self) -> Option<Duration> {
+        (!self.used).then_some(self.connected_after)
+    }
+
     /// Gives the connection back after the end of a response, to the next request that waits or to the idle ones.
     pub(super) fn give_back(self) {
-        let Self { connection, opened, pools, origin, index, .. } = self;
-        let mut rested = Rested { connection, opened };
+        let Self { connection, opened, connected_after, pools, origin, index, .. } = self;
+        let mut rested = Rested { connection, opened, connected_after };
         let now = Instant::now();
         // A PROXY header has named the client of the connection: it is for no other one.
         let is_for_one = origin.settings.proxy_protocol;

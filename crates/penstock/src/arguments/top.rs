@@ -1,11 +1,9 @@
 //! Arguments of `penstock top`.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-
-use super::values::address;
+use penstock_config::AdminAddress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,9 +22,9 @@ pub(crate) struct TopArgs {
     #[arg(short, long, value_name = "FILE", required_unless_present = "admin")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Address of an admin listener without a token.
-    #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Address of an admin listener without a token, such as 127.0.0.1:9600 or unix:/run/penstock/admin.sock.
+    #[arg(long, value_name = "ADDR", conflicts_with = "config")]
+    pub(crate) admin: Option<AdminAddress>,
 
     /// Print the numbers once as text and end.
     #[arg(long)]

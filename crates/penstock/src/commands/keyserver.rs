@@ -1,17 +1,18 @@
 //! `penstock keyserver`: signs TLS handshakes of other servers.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use penstock_config::{Admin, Fault, KeyserverConfig};
-use penstock_console::{Backend, Console, PurgeError, Readiness, Token};
+use penstock_console::{AdminSocket, Backend, Console, PurgeError, Readiness, Token};
 use penstock_edge::PurgeOrder;
 use penstock_keyserver::{Keyserver, StartError};
 
+use crate::admin_socket;
 use crate::arguments::KeyserverArgs;
 use crate::console_limits::console_limits;
 use crate::control::{Control, Service};
@@ -31,7 +32,8 @@ pub(crate) fn run(arguments: &KeyserverArgs) -> Result<(), Failure> {
     // Signals first, so that none is lost during the start.
     let control = Control::new().map_err(Failure::machine("listen for signals"))?;
     logging::detach().map_err(Failure::machine("start a thread"))?;
-    wait_while_in_use(config.admin.iter().map(|admin| admin.address).chain([config.address]));
+    let admin = config.admin.iter().filter_map(|admin| admin.address.tcp());
+    wait_while_in_use(admin.chain([config.address]));
     let admin_socket = config.admin.as_ref().map(|admin| bind(admin, arguments)).transpose()?;
     let keyserver = Keyserver::start(&config).map_err(|error| start_failure(error, arguments))?;
     let keyserver = Arc::new(keyserver);
@@ -54,8 +56,8 @@ fn fault(arguments: &KeyserverArgs, what: String, cause: Option<&io::Error>) -> 
     Failure::of_start(Fault { file, line: 0, column: 0, what, instead: String::new() }, cause)
 }
 
-fn bind(admin: &Admin, arguments: &KeyserverArgs) -> Result<TcpListener, Failure> {
-    TcpListener::bind(admin.address).map_err(|error| {
+fn bind(admin: &Admin, arguments: &KeyserverArgs) -> Result<AdminSocket, Failure> {
+    admin_socket::bind(admin).map_err(|error| {
         let what = format!("cannot listen on {} for the admin listener: {error}", admin.address);
         fault(arguments, what, Some(&error))
     })
@@ -73,7 +75,7 @@ fn start_failure(error: StartError, arguments: &KeyserverArgs) -> Failure {
 }
 
 fn console(
-    socket: TcpListener,
+    socket: AdminSocket,
     admin: &Admin,
     keyserver: &Arc<Keyserver>,
 ) -> Result<(Arc<KeyserverBackend>, Console), Failure> {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet, limits};
+use penstock_console::AdminSocket;
 use penstock_edge::{Inheritance, InheritedSockets, ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
 use penstock_sys::socket::given_listeners;
@@ -121,12 +122,12 @@ fn configuration(arguments: &ServeArgs) -> Result<Config, Failure> {
 /// Applies the options that stand for keys of a configuration file.
 fn change(config: &mut Config, arguments: &ServeArgs) {
     config.workers = arguments.workers.unwrap_or(config.workers);
-    config.admin = arguments.admin.map(|address| Admin { address, hosts: Vec::new(), token: None });
+    config.admin = arguments.admin.clone().map(Admin::at);
 }
 
 /// Every address that the configuration listens on.
 fn addresses(config: &Config) -> impl Iterator<Item = SocketAddr> {
-    let admin = config.admin.iter().map(|admin| admin.address);
+    let admin = config.admin.iter().filter_map(|admin| admin.address.tcp());
     let nodes = config.cluster.iter().map(|cluster| cluster.listener.address);
     admin.chain(nodes).chain(config.listeners.iter().map(|listener| listener.address))
 }
@@ -207,7 +208,11 @@ fn log_start(arguments: &ServeArgs, config: &Config, server: &Server, admin: Opt
         terminal::say(&format!("Serving {} at {}", root.display(), url(address, !arguments.plain)));
     }
     if let Some(admin) = admin {
-        terminal::say(&format!("Metrics at http://{}/metrics", admin.address()));
+        let address = admin.address();
+        terminal::say(&match address.strip_prefix("unix:") {
+            Some(path) => format!("Metrics: curl --unix-socket {path} http://localhost/metrics"),
+            None => format!("Metrics at http://{address}/metrics"),
+        });
     }
     if !arguments.domain.domain.is_empty() {
         terminal::say("The certificate is ordered now; until then it is self-signed.");
@@ -417,13 +422,15 @@ impl Running {
 
     /// A socket for the admin listener if its address changed. The old listener is closed if it has the same port, of which the
     /// new address may be a part.
-    fn open_admin(&mut self, config: &Config) -> Result<Option<TcpListener>, Failure> {
-        let old = self.config.admin.as_ref().map(|admin| admin.address);
-        let is_open = |address| Some(address) == old && self.admin.is_some();
-        let Some(new) = config.admin.as_ref().filter(|admin| !is_open(admin.address)) else {
+    fn open_admin(&mut self, config: &Config) -> Result<Option<AdminSocket>, Failure> {
+        let old = self.config.admin.as_ref().filter(|_| self.admin.is_some());
+        let is_open =
+            |new: &&Admin| old.is_some_and(|old| (&old.address, old.mode) == (&new.address, new.mode));
+        let Some(new) = config.admin.as_ref().filter(|new| !is_open(new)) else {
             return Ok(None);
         };
-        if old.is_some_and(|old| old.port() == new.address.port()) {
+        let port = |admin: &Admin| admin.address.tcp().map(|address| address.port());
+        if old.and_then(port).is_some_and(|old| port(new) == Some(old)) {
             self.admin = None;
         }
         admin::bind(new, config).map(Some).inspect_err(|_| self.restore_admin())
@@ -440,7 +447,7 @@ impl Running {
         }
     }
 
-    fn apply_admin(&mut self, config: &Config, socket: Option<TcpListener>) -> Result<(), Failure> {
+    fn apply_admin(&mut self, config: &Config, socket: Option<AdminSocket>) -> Result<(), Failure> {
         match (&config.admin, socket) {
             (Some(admin), Some(socket)) => {
                 self.admin = Some(AdminListener::start(socket, admin, &self.server)?);

@@ -18,12 +18,12 @@ use crate::terminal;
 use view::View;
 
 pub(crate) fn run(arguments: &TopArgs) -> Result<(), Failure> {
-    let admin = match (&arguments.config, arguments.admin) {
+    let admin = match (&arguments.config, &arguments.admin) {
         (Some(file), _) => {
             let config = Config::load(file).map_err(Failure::Config)?;
             admin_client::listener_of(&config, file)?.clone()
         }
-        (None, Some(address)) => Admin { address, hosts: Vec::new(), token: None },
+        (None, Some(address)) => Admin::at(address.clone()),
         (None, None) => return Err(Failure::Usage("write -c FILE or --admin ADDR".to_owned())),
     };
     let first = read(&admin)?;

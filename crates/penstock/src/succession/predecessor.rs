@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
+use penstock_console::AdminSocket;
 use penstock_edge::{BusySlots, GivenTier, Inheritance, ListenSocket, QuicPassage, Server};
 use penstock_sys::traffic::Secret;
 
@@ -22,7 +23,7 @@ pub(crate) struct Predecessor(Channel);
 pub(crate) struct Estate {
     pub(crate) inheritance: Inheritance,
     /// The socket of the admin listener.
-    pub(crate) admin: Option<TcpListener>,
+    pub(crate) admin: Option<AdminSocket>,
 }
 
 impl Predecessor {
@@ -155,7 +156,8 @@ impl Estate {
                 "manager" => sockets.of_manager.push(tcp(descriptor)?.into()),
                 "tcp" => sockets.of_predecessor.push(tcp(descriptor)?.into()),
                 "udp" => sockets.of_predecessor.push(ListenSocket::from(UdpSocket::from(descriptor))),
-                "admin" => self.admin = Some(descriptor.into()),
+                "admin" => self.admin = Some(AdminSocket::Tcp(descriptor.into())),
+                "admin-unix" => self.admin = Some(AdminSocket::Unix(descriptor.into())),
                 _ => {}
             }
         }

@@ -3,7 +3,6 @@
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_console::AdminSocket;
 use penstock_edge::{GivenTier, Inheritance, ListenSocket, Server};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};
@@ -83,7 +83,7 @@ impl Successor {
     pub(crate) fn hand_over(
         mut self,
         server: &Server,
-        admin: Option<TcpListener>,
+        admin: Option<AdminSocket>,
     ) -> Result<Accepted, String> {
         let deadline = Instant::now() + START_LIMIT;
         let begun = self.wait_for("begin", deadline).and_then(|()| {
@@ -132,7 +132,7 @@ impl Successor {
         }
     }
 
-    fn give(&self, inheritance: &Inheritance, admin: Option<&TcpListener>) -> io::Result<()> {
+    fn give(&self, inheritance: &Inheritance, admin: Option<&AdminSocket>) -> io::Result<()> {
         let sockets = &inheritance.sockets;
         let of_listener = |socket: &'_ ListenSocket| match socket {
             ListenSocket::Tcp(_) => "tcp",
@@ -140,7 +140,10 @@ impl Successor {
         };
         let of_manager = sockets.of_manager.iter().map(|socket| ("manager", socket.as_fd()));
         let listeners = sockets.of_predecessor.iter().map(|socket| (of_listener(socket), socket.as_fd()));
-        let admin = admin.iter().map(|socket| ("admin", socket.as_fd()));
+        let admin = admin.iter().map(|socket| match socket {
+            AdminSocket::Tcp(_) => ("admin", socket.as_fd()),
+            AdminSocket::Unix(_) => ("admin-unix", socket.as_fd()),
+        });
         let all: Vec<(&str, BorrowedFd<'_>)> = of_manager.chain(listeners).chain(admin).collect();
         for part in all.chunks(DESCRIPTORS_MAX) {
             let words: Vec<&str> =

@@ -161,13 +161,14 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     if handled.refusal.is_some() {
         stream.drop_body();
     }
-    let Handled { mut response, site, route, id, refusal } = handled;
+    let Handled { mut response, site, route, id, refusal, served } = handled;
     let refusal = refusal.map(Refusal::label);
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
     tell_path(&mut response.head.fields, settings, (site, route), || shared.carriage_now());
     let cache = response.cache_status.map(CacheStatus::outcome);
     let status = response.head.status;
-    let answered = Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal };
+    let answered =
+        Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal, served };
     if share.is_none()
         && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)

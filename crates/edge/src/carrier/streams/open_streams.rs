@@ -70,6 +70,11 @@ impl<M: Multiplexer> SharedConnection<M> {
 
     /// The carrier of a response, for counters and the access log.
     pub(super) fn carrier(&self, stream: M::StreamId, request_number: u64) -> CarriedBy<'_> {
+        CarriedBy { request_number, stream: Some(M::number(stream)), ..self.carrier_without_stream() }
+    }
+
+    /// The connection, before its first stream.
+    pub(crate) fn carrier_without_stream(&self) -> CarriedBy<'_> {
         let ConnectionFacts { client, tls, ja4, client_certificate, .. } = &self.facts;
         CarriedBy {
             worker: &self.worker,
@@ -79,8 +84,8 @@ impl<M: Multiplexer> SharedConnection<M> {
             client_certificate: client_certificate.as_deref(),
             outlet: self.outlet.get(),
             version: M::VERSION,
-            request_number,
-            stream: Some(M::number(stream)),
+            request_number: 0,
+            stream: None,
         }
     }
 

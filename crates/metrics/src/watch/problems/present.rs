@@ -3,9 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Condition, Severity};
+use crate::labels::Sacrifice;
 use crate::lookup::{Which, sum_of};
 use crate::metric::Sources;
-use crate::readings::{DiskTierReading, FleetReading, SignerStatus, TierCounters};
+use crate::readings::{DiskTierReading, FleetReading, OrdersReading, SignerStatus, TierCounters};
 
 /// Workers that have been busier than this for [`BUSY_PATIENCE`] are a problem.
 const BUSY: f64 = 0.95;
@@ -50,6 +51,7 @@ pub(super) fn conditions(from: &Sources<'_>, now: SystemTime) -> Vec<Condition> 
         }
     }
     certificates(from, now, &mut found);
+    orders(readings.orders.as_ref(), &mut found);
     if let Some(keys) = &readings.remote_keys {
         signers("keyserver", &keys.keyservers, now, &mut found);
         signers("token", &keys.tokens, now, &mut found);
@@ -89,6 +91,21 @@ fn certificates(from: &Sources<'_>, now: SystemTime, found: &mut Vec<Condition>)
             format!("certificate fault {reason}"),
             format!("{} cannot be used ({reason})", certificates_of(count)),
             "the log names the files; penstock check -c FILE says what is wrong with each",
+        ));
+    }
+}
+
+/// Names whose certificate was not ordered, in the words of the authority, which may be long.
+fn orders(orders: Option<&OrdersReading>, found: &mut Vec<Condition>) {
+    const WORDS: usize = 300;
+    for one in orders.iter().flat_map(|orders| &orders.names) {
+        let Some(error) = &one.error else { continue };
+        let words: String = error.chars().take(WORDS).collect();
+        found.push(warning(
+            "acme",
+            format!("order of {}", one.name),
+            format!("the certificate of {} was not ordered: {words}", one.name),
+            "the name has to lead to this server, on port 80 or 443; section acme shows the next attempt, docs/certificates.md the causes",
         ));
     }
 }
@@ -197,6 +214,17 @@ fn program(from: &Sources<'_>, found: &mut Vec<Condition>) {
                 "add a machine, or workers if the machine has idle cores; penstock doctor shows what costs time",
             )
         });
+    }
+    let given_up = from.metrics.given_up();
+    let parts: Vec<_> =
+        Sacrifice::ALL.iter().filter(|what| given_up.is(**what)).map(|what| what.label()).collect();
+    if !parts.is_empty() {
+        found.push(warning(
+            "pressure",
+            "given up".to_owned(),
+            format!("the CPU is short, so that the server does without: {}", parts.join(", ")),
+            "it takes them back when the workers are less busy; docs/pressure.md tells what each costs",
+        ));
     }
     let read = |name| sum_of(from, name, Which::All);
     let (open, most) = (read("process_open_fds"), read("process_max_fds"));

@@ -1,9 +1,9 @@
 //! Following redirections.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::Connections;
 use crate::http::body::Outgoing;
@@ -15,6 +15,7 @@ use crate::http::origin::HttpOrigin;
 use crate::http::redirect::{Hops, Location, is_redirection};
 use crate::http::response::{OriginResponse, ResponseConnection};
 use crate::http::server::Server;
+use crate::http::trace::Upstream;
 use crate::http::validators::{self, UrlMark};
 
 /// The body of a redirection that is read so that its connection can be used again.
@@ -77,12 +78,21 @@ async fn fetch_at(
     // It is asked by its own name, unless it is one of the servers that are asked by another.
     let host = if origin.has(&location.server) { origin.host(&server) } else { server.url.authority() };
     let head = fetch::head(&server.url, host, fetch)?;
-    let deadline = tokio::time::Instant::now() + limits.connect;
-    let dialled = timeout_at(deadline, dial(origin, &server, None, None, limits.connect)).await;
+    let noted = fetch.trace.as_ref().map(|trace| (trace, trace.begin(server.url.to_string())));
+    let note = |step: fn(&mut Upstream, Duration), since: Instant| {
+        if let Some((trace, attempt)) = noted {
+            trace.note(attempt, |seen| step(seen, since.elapsed()));
+        }
+    };
+    let began = Instant::now();
+    let dialled = timeout_at(began + limits.connect, dial(origin, &server, None, None, limits.connect)).await;
     let mut sender = dialled.map_err(|_| OriginError::Timeout)??;
+    note(|seen, after| seen.connect = Some(after), began);
     let request = fetch::with_body(&head, Outgoing::Nothing, None);
+    let asked = Instant::now();
     let sent = send(&mut sender, request, None, limits).await;
     let mut response = sent.map_err(|failed| failed.error)?;
+    note(|seen, after| seen.first_byte = Some(after), asked);
     if let Some(fault) = fault_of_head(&response, fetch, limits.head_bytes) {
         server.set_fault(fault.to_owned());
         return Err(OriginError::Malformed);

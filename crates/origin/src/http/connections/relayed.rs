@@ -92,10 +92,11 @@ impl Connections {
         let sent = |error| Failed { error, is_unsent: false };
         let request = bytes_of(&head_for(origin, server, fetch).map_err(sent)?);
         let limits = origin.limits();
-        let mut active = ActiveRequest::new(origin, index);
+        let mut active = ActiveRequest::new(origin, index, fetch.trace.as_ref());
         loop {
             let opened = connection(Rc::clone(&self.streams), origin, (index, server), fetch.client).await;
             let mut pooled = opened.map_err(unsent)?;
+            active.connected(pooled.connect_time());
             let asked = Instant::now();
             match ask(&mut pooled, &request, fetch, limits).await {
                 Ok((mut head, read)) => {

@@ -25,6 +25,7 @@ use crate::http::origin::HttpOrigin;
 use crate::http::pool::{PooledConnection, Pools};
 use crate::http::rate::RateMeter;
 use crate::http::settings::OriginLimits;
+use crate::http::trace::{Upstream, UpstreamTrace};
 
 pub use self::upgraded::{Moved, Outgoing, Upgraded};
 
@@ -68,14 +69,34 @@ pub(in crate::http) struct ActiveRequest {
     index: usize,
     /// When the request was sent to which a response has come.
     asked: Option<Instant>,
+    /// Where its steps are noted, and its number there.
+    trace: Option<(UpstreamTrace, u32)>,
 }
 
 impl ActiveRequest {
-    pub(in crate::http) fn new(origin: &Arc<HttpOrigin>, index: usize) -> Self {
-        if let Some(server) = origin.server(index) {
+    pub(in crate::http) fn new(
+        origin: &Arc<HttpOrigin>,
+        index: usize,
+        trace: Option<&UpstreamTrace>,
+    ) -> Self {
+        let server = origin.server(index);
+        if let Some(server) = server {
             server.active.fetch_add(1, Ordering::Relaxed);
         }
-        Self { origin: Arc::clone(origin), index, asked: None }
+        let noted =
+            trace.zip(server).map(|(trace, server)| (trace.clone(), trace.begin(server.url.to_string())));
+        Self { origin: Arc::clone(origin), index, asked: None, trace: noted }
+    }
+
+    /// Notes that a connection was opened for the request, after this time.
+    pub(in crate::http) fn connected(&self, after: Option<Duration>) {
+        self.note(|seen| seen.connect = after);
+    }
+
+    fn note(&self, step: impl FnOnce(&mut Upstream)) {
+        if let Some((trace, attempt)) = &self.trace {
+            trace.note(*attempt, step);
+        }
     }
 
     /// Counts the head of the response to a request that was sent at `asked`.
@@ -84,6 +105,7 @@ impl ActiveRequest {
         if let Some(server) = self.origin.server(self.index) {
             server.counters.answered(asked.elapsed());
         }
+        self.note(|seen| seen.first_byte = Some(asked.elapsed()));
     }
 }
 
@@ -93,6 +115,7 @@ impl Drop for ActiveRequest {
             server.active.fetch_sub(1, Ordering::Relaxed);
             if let Some(asked) = self.asked {
                 server.counters.ended(asked.elapsed());
+                self.note(|seen| seen.whole = Some(asked.elapsed()));
             }
         }
     }
@@ -133,7 +156,7 @@ impl RelayedResponse {
     /// The connection, if the server has switched it to the protocol that was asked for. Nothing else comes on it then.
     pub fn take_switched(&mut self) -> Option<Upgraded> {
         let connection = self.connection.take_if(|_| self.head.status == SWITCHED)?;
-        let active = ActiveRequest::new(&self.active.origin, self.active.index);
+        let active = ActiveRequest::new(&self.active.origin, self.active.index, None);
         Some(Upgraded::new(connection, std::mem::take(&mut self.read), active))
     }
 

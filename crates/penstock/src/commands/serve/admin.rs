@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use penstock_config::{Admin, Config, limits};
-use penstock_console::{Backend, Console, PurgeError, Readiness, Token};
+use penstock_config::{Admin, AdminAddress, Config, limits};
+use penstock_console::{AdminSocket, Backend, Console, Look, PurgeError, Readiness, Token};
 use penstock_edge::metrics::Watch;
-use penstock_edge::{ChaCha20Status, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, Server};
+use penstock_edge::{
+    ChaCha20Status, NodeSummary, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, Server,
+};
 use penstock_sys::lock::Unpoisoned;
 
+use crate::admin_socket;
 use crate::console_limits::console_limits;
 use crate::failure::Failure;
 
@@ -20,35 +22,41 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct AdminListener {
     /// For a successor.
-    socket: io::Result<TcpListener>,
+    socket: io::Result<AdminSocket>,
     backend: Arc<ServerBackend>,
     console: Console,
 }
 
 /// The socket of the process before, if it has the address of the admin listener.
-pub(super) fn inherit(admin: &Admin, socket: Option<TcpListener>) -> Option<TcpListener> {
+pub(super) fn inherit(admin: &Admin, socket: Option<AdminSocket>) -> Option<AdminSocket> {
     let socket = socket?;
-    let address = socket.local_addr().ok()?;
-    let is_same = match admin.address.port() {
-        0 => address.ip() == admin.address.ip(),
-        _ => address == admin.address,
+    let is_same = match (&admin.address, &socket) {
+        (AdminAddress::Tcp(wanted), AdminSocket::Tcp(socket)) => {
+            let address = socket.local_addr().ok()?;
+            match wanted.port() {
+                0 => address.ip() == wanted.ip(),
+                _ => address == *wanted,
+            }
+        }
+        (AdminAddress::Unix(_), AdminSocket::Unix(_)) => socket.name().ok()? == admin.address.to_string(),
+        (AdminAddress::Tcp(_) | AdminAddress::Unix(_), _) => false,
     };
     is_same.then_some(socket)
 }
 
 /// Opens the socket of the admin listener.
-pub(super) fn bind(admin: &Admin, config: &Config) -> Result<TcpListener, Failure> {
-    let address = admin.address;
-    TcpListener::bind(address).map_err(|error| {
+pub(super) fn bind(admin: &Admin, config: &Config) -> Result<AdminSocket, Failure> {
+    let address = &admin.address;
+    admin_socket::bind(admin).map_err(|error| {
         let what =
             format!("cannot listen on {address} for the admin listener: {error}; choose another address");
-        Failure::of_start(config.fault_at(Some(address), what), Some(&error))
+        Failure::of_start(config.fault_at(address.tcp(), what), Some(&error))
     })
 }
 
 impl AdminListener {
     /// Starts to serve on a socket.
-    pub(super) fn start(socket: TcpListener, admin: &Admin, server: &Arc<Server>) -> Result<Self, Failure> {
+    pub(super) fn start(socket: AdminSocket, admin: &Admin, server: &Arc<Server>) -> Result<Self, Failure> {
         let backend = Arc::new(ServerBackend {
             server: Arc::clone(server),
             draining: AtomicBool::new(false),
@@ -64,7 +72,7 @@ impl AdminListener {
     ///
     /// # Errors
     /// When the system has no further descriptor.
-    pub(super) fn socket(&self) -> io::Result<TcpListener> {
+    pub(super) fn socket(&self) -> io::Result<AdminSocket> {
         match &self.socket {
             Ok(socket) => socket.try_clone(),
             Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
@@ -72,7 +80,7 @@ impl AdminListener {
     }
 
     /// Where it listens, with the port that the system chose.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(super) fn address(&self) -> &str {
         self.console.address()
     }
 
@@ -87,7 +95,7 @@ impl AdminListener {
     }
 }
 
-fn shown_node(node: &PeerStatus) -> serde_json::Value {
+fn shown_node(node: &PeerStatus, summary: Option<&NodeSummary>) -> serde_json::Value {
     let outcomes = PeerOutcome::ALL.map(PeerOutcome::label).into_iter().zip(node.requests);
     let requests: serde_json::Map<_, _> =
         outcomes.map(|(outcome, count)| (outcome.to_owned(), count.into())).collect();
@@ -103,6 +111,7 @@ fn shown_node(node: &PeerStatus) -> serde_json::Value {
         "purges_missed": node.purges_missed,
         "fault": if node.up { "" } else { &node.fault },
         "requests": requests,
+        "summary": summary.map(NodeSummary::status),
     })
 }
 
@@ -164,7 +173,9 @@ impl Backend for ServerBackend {
         status["fleet"] = self.server.collector().fleet_status();
         let nodes = self.server.nodes();
         if !nodes.is_empty() {
-            status["cluster"] = nodes.iter().map(shown_node).collect();
+            let summaries = self.server.collector().node_summaries();
+            let shown = |node: &PeerStatus| shown_node(node, summaries.get(&node.name));
+            status["cluster"] = nodes.iter().map(shown).collect();
         }
         status
     }
@@ -202,6 +213,11 @@ impl Backend for ServerBackend {
 
     fn second(&self) -> Vec<f32> {
         self.server.collector().look()
+    }
+
+    fn look(&self) -> Option<Look> {
+        let server = Arc::clone(&self.server);
+        Some(Box::new(move || server.collector().look_at_work()))
     }
 
     fn token(&self) -> Option<Token> {

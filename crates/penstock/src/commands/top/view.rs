@@ -113,7 +113,7 @@ impl View {
 /// How a number is shown.
 type Show = fn(Option<f64>) -> String;
 
-const ROWS: [(&str, &str, Show); 12] = [
+const ROWS: [(&str, &str, Show); 17] = [
     ("out", "sent_bytes_per_second", bits),
     ("requests", "requests_per_second", rate),
     ("responses with 5xx", "responses_5xx_per_second", rate),
@@ -125,6 +125,11 @@ const ROWS: [(&str, &str, Show); 12] = [
     ("failed handshakes", "failed_handshakes_per_second", rate),
     ("from origins", "origin_bytes_per_second", bits),
     ("workers busy, mean", "workers_busy_mean_ratio", percent),
+    ("busy with handshakes", "work_handshakes_ratio", percent),
+    ("busy with sealing", "work_sealing_ratio", percent),
+    ("busy with sending", "work_sending_ratio", percent),
+    ("busy with filling", "work_filling_ratio", percent),
+    ("limit of handshakes", "handshake_rate_limit", rate),
     ("slow clients", "slow_clients_per_second", rate),
 ];
 

@@ -10,6 +10,7 @@ mod proof;
 mod purge;
 mod scripted;
 mod strangers;
+mod view;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

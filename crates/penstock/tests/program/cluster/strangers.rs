@@ -9,14 +9,14 @@ use super::Cluster;
 const FIELDS: &str = "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n";
 
 /// What a client with this certificate gets from the listener of the first node.
-fn ask_as(cluster: &Cluster, certificate: Option<(&Certificates, &str)>) -> String {
+pub(super) fn ask_as(cluster: &Cluster, path: &str, certificate: Option<(&Certificates, &str)>) -> String {
     let address = cluster.plan.address(0).to_string();
     let mut tool = Tool::new("openssl").args(["s_client", "-quiet", "-connect", &address]);
     if let Some((certificates, name)) = certificate {
         tool = tool.arg("-cert").arg(certificates.path(&format!("{name}.crt")));
         tool = tool.arg("-key").arg(certificates.path(&format!("{name}.key")));
     }
-    let request = "GET /alive HTTP/1.1\r\nHost: edge1\r\nConnection: close\r\n\r\n";
+    let request = format!("GET {path} HTTP/1.1\r\nHost: edge1\r\nConnection: close\r\n\r\n");
     tool.run_with_input(request.as_bytes()).text()
 }
 
@@ -27,10 +27,10 @@ fn the_listener_of_the_nodes_takes_certificates_of_the_clusters_authority_only()
     let directory = tempfile::tempdir().unwrap();
     let strange = Certificates::make(directory.path());
     strange.leaf("edge2", &["edge2"], &KeyPair::generate().unwrap());
-    let known = ask_as(&cluster, Some((&cluster.plan.certificates, "edge2")));
+    let known = ask_as(&cluster, "/alive", Some((&cluster.plan.certificates, "edge2")));
     assert!(known.contains("HTTP/1.1 204 "), "{known}");
     for stranger in [None, Some((&strange, "edge2"))] {
-        let refused = ask_as(&cluster, stranger);
+        let refused = ask_as(&cluster, "/alive", stranger);
         assert!(!refused.contains("HTTP/1.1"), "{refused}");
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 
 use penstock_testkit::{Client, Server, Setup, Tool, until};
+use rustix::process::Signal;
 
 /// A server whose `log.access` has these keys. `ROOT` in the sites is its directory.
 fn server_with(keys: &str, sites: &str) -> Server {
@@ -107,4 +108,55 @@ fn a_line_says_why_a_request_was_refused_what_the_player_said_and_how_the_networ
     let curl = Tool::curl(&server).args(["--http2", "-k", "-H", "Host: open.test", "-o", "/dev/null"]);
     curl.arg(server.url("/large.mp4?h2")).run().ok();
     assert!(server.logged("/large.mp4?h2")["rtt_ms"].is_number());
+}
+
+#[test]
+fn connections_that_end_without_a_request_leave_lines_if_they_are_wanted() {
+    let setup = || Setup::new().limits("head_deadline: 1s");
+    let log = "access: {path: access.jsonl, connections: true}";
+    let server = setup().log(log).start();
+    server.file("clip.mp4", 1_000);
+    let ended = |number| {
+        until("lines of connections", || {
+            let lines = server.access_log();
+            let lines: Vec<_> = lines.into_iter().filter(|line| line["outcome"] == "no_request").collect();
+            (lines.len() >= number).then_some(lines)
+        })
+    };
+    drop(Client::plain(&server));
+    let line = ended(1).pop().unwrap();
+    assert_eq!((&line["client_ip"], &line["status"]), (&"127.0.0.1".into(), &0.into()), "{line}");
+    assert!(line["tls"].is_null() && line["refusal"].is_null(), "{line}");
+    drop(Client::tls(&server));
+    let line = ended(2).pop().unwrap();
+    assert_eq!(line["tls"]["version"], "TLSv1.3", "{line}");
+    Tool::s_client(&server).args(["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]).run();
+    let line = ended(3).pop().unwrap();
+    assert!(line["refusal"].is_string() && line["tls"].is_null(), "{line}");
+    // One that has had an answer leaves no such line, whatever it sent.
+    Client::plain(&server).get("/clip.mp4");
+    Client::plain(&server).request("no request\r\n\r\n");
+    drop(Client::plain(&server));
+    assert_eq!(ended(4).len(), 4);
+    let quiet = setup().start();
+    quiet.file("clip.mp4", 1_000);
+    drop(Client::plain(&quiet));
+    Client::plain(&quiet).get("/clip.mp4");
+    quiet.logged("/clip.mp4");
+    assert_eq!(quiet.access_log().len(), 1);
+}
+
+#[test]
+fn a_response_that_a_drain_cuts_leaves_a_line() {
+    let setup = Setup::new().limits("drain_deadline: 1s");
+    let server = setup.start();
+    server.file("large.mp4", 64_000_000);
+    let mut client = Client::plain(&server);
+    let head = client.begin("/large.mp4");
+    assert_eq!(head.status, 200);
+    server.signal(Signal::TERM);
+    server.wait();
+    let line = server.logged("/large.mp4");
+    assert_eq!(line["outcome"], "drain", "{line}");
+    assert!(line["body_bytes"].as_u64().is_some_and(|sent| (1..64_000_000).contains(&sent)), "{line}");
 }

@@ -5,6 +5,8 @@ mod logs;
 mod players;
 mod sites;
 mod top;
+mod upstream;
+mod work;
 
 use penstock_testkit::{Client, Server};
 use serde_json::Value;

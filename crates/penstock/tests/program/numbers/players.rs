@@ -39,7 +39,13 @@ fn what_players_say_in_fields_and_in_the_query_is_counted_by_site_kind_and_title
     // Two, unless their hashes choose the same register.
     let sessions = players["sessions"].as_u64().unwrap();
     assert!((1..=2).contains(&sessions), "{sessions}");
-    assert_eq!(top_entry(&server, "titles", "localhost film")["requests"], 4);
+    let title = top_entry(&server, "titles", "localhost film");
+    assert_eq!(title["requests"], 4);
+    assert_eq!(
+        (&title["players"]["requests"], &title["players"]["starved"]),
+        (&4.into(), &2.into()),
+        "{title}"
+    );
     assert_eq!(top_entry(&server, "starved_titles", "localhost film")["requests"], 2);
 }
 

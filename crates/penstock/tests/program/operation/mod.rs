@@ -2,6 +2,7 @@
 //!
 //! The plain cases of signals are in `tests/cli`; these are the ones with clients in the middle of something.
 
+mod admin_socket;
 mod drain;
 mod faults;
 mod hand_over;
