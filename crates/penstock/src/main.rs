@@ -11,6 +11,7 @@ mod descriptors;
 mod failure;
 mod finding;
 mod findings;
+mod https_records;
 mod logging;
 mod ports;
 mod privileges;
