@@ -121,6 +121,7 @@ pub struct ServerConnection {
     unsettled: Vec<u64>,
     /// One more than the number of the last request.
     next_request: u64,
+    promises: [u8; 32],
     packets: u64,
     packets_max: u64,
     migrations: u64,
@@ -170,6 +171,7 @@ impl ServerConnection {
             open: BTreeSet::new(),
             unsettled: Vec::new(),
             next_request: 0,
+            promises: config.promises,
             packets: 0,
             packets_max: config.packets,
             migrations: 0,
@@ -177,6 +179,11 @@ impl ServerConnection {
             train_bytes: 0,
             goaway: None,
         })
+    }
+
+    /// What the client remembers of this side's limits for early data ([`Http3Limits::promises`](crate::Http3Limits::promises)).
+    pub fn promises(&self) -> [u8; 32] {
+        self.promises
     }
 
     /// Takes one datagram, which is decrypted in place. One that is no packet of this connection changes nothing.
@@ -198,7 +205,7 @@ impl ServerConnection {
 
     /// Begins HTTP/3 as soon as this side may send.
     fn begin_http(&mut self) {
-        if self.http.is_none() && self.quic.is_established() {
+        if self.http.is_none() && (self.quic.is_established() || self.quic.is_in_early_data()) {
             self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok();
         }
     }
@@ -421,6 +428,11 @@ impl ServerConnection {
     /// Whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.quic.is_established()
+    }
+
+    /// Whether the client's early data is taken and its handshake is not complete: it may be a replay.
+    pub fn is_in_early_data(&self) -> bool {
+        self.quic.is_in_early_data()
     }
 
     /// Whether the client has acknowledged the responses of all requests whose work has ended.

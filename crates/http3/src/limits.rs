@@ -38,6 +38,19 @@ impl Default for Http3Limits {
     }
 }
 
+impl Http3Limits {
+    /// What clients remember of these limits with a ticket, and rely on when they send early data (RFC 9000 §7.4.1, RFC 9114
+    /// §7.2.4.2).
+    pub fn promises(&self) -> [u8; 32] {
+        let promised = [self.streams, self.stream_window, self.connection_window, self.field_section_bytes];
+        let mut bytes = [0; 32];
+        for (to, number) in bytes.chunks_exact_mut(8).zip(promised) {
+            to.copy_from_slice(&number.to_be_bytes());
+        }
+        bytes
+    }
+}
+
 /// Bytes of the control and QPACK streams that a client may send ahead on each.
 const CONTROL_WINDOW: u64 = 16 * 1024;
 
@@ -61,6 +74,7 @@ pub struct QuicConfig {
     pub(crate) quic: quiche::Config,
     pub(crate) http: Rc<h3::Config>,
     pub(crate) packets: u64,
+    pub(crate) promises: [u8; 32],
 }
 
 impl std::fmt::Debug for QuicConfig {
@@ -98,6 +112,6 @@ impl QuicConfig {
         http.set_qpack_max_table_capacity(0);
         http.set_qpack_blocked_streams(0);
         http.set_max_priority_update_size(PRIORITY_BYTES);
-        Some(Self { quic, http: Rc::new(http), packets: limits.packets })
+        Some(Self { quic, http: Rc::new(http), packets: limits.packets, promises: limits.promises() })
     }
 }

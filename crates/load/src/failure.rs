@@ -58,12 +58,14 @@ pub enum LoadFailure {
     BodyLong,
     /// A record could not be opened, or an alert arrived within the response.
     TlsBroken,
-    /// The server reset the stream with this code (RFC 9113 §7).
+    /// The server reset the stream with this code (RFC 9113 §7, RFC 9114 §8.1).
     StreamReset(u32),
-    /// The server ended the connection by GOAWAY with this code, other than NO_ERROR.
+    /// The server ended the connection by GOAWAY with this code, other than NO_ERROR; over QUIC by CONNECTION_CLOSE.
     GoAway(u32),
     /// The server violates HTTP/2.
     Http2Invalid,
+    /// The server violates HTTP/3 or QUIC.
+    Http3Invalid,
     /// The response is whole, with a status of 4xx.
     StatusClient,
     /// The response is whole, with a status of 5xx.
@@ -116,9 +118,10 @@ impl LoadFailure {
             Self::BodyReset => "body_reset",
             Self::BodyLong => "body_long",
             Self::TlsBroken => "tls_broken",
-            Self::StreamReset(code) => return Cow::Owned(format!("stream_reset_{}", http2_code(code))),
-            Self::GoAway(code) => return Cow::Owned(format!("goaway_{}", http2_code(code))),
+            Self::StreamReset(code) => return Cow::Owned(format!("stream_reset_{}", code_name(code))),
+            Self::GoAway(code) => return Cow::Owned(format!("goaway_{}", code_name(code))),
             Self::Http2Invalid => "http2_invalid",
+            Self::Http3Invalid => "http3_invalid",
             Self::StatusClient => "status_4xx",
             Self::StatusServer => "status_5xx",
             Self::RangeIgnored => "range_ignored",
@@ -179,6 +182,7 @@ impl LoadFailure {
                 "the server ended the connection because of this client's behaviour, or its own fault"
             }
             Self::Http2Invalid => "the server violates HTTP/2",
+            Self::Http3Invalid => "the server violates HTTP/3 or QUIC",
             Self::StatusClient => "client error: check the URL",
             Self::StatusServer => "server error",
             Self::RangeIgnored => "the request had a range, and the server sent the whole object",
@@ -208,9 +212,28 @@ impl LoadFailure {
     }
 }
 
-/// The name of an error code (RFC 9113 §7).
-fn http2_code(code: u32) -> Cow<'static, str> {
-    const NAMES: [&str; 14] = [
+/// The name of an error code of HTTP/2 (RFC 9113 §7) or HTTP/3 (RFC 9114 §8.1, from 256 on).
+fn code_name(code: u32) -> Cow<'static, str> {
+    const HTTP3: [&str; 17] = [
+        "no_error",
+        "general_protocol_error",
+        "internal_error",
+        "stream_creation_error",
+        "closed_critical_stream",
+        "frame_unexpected",
+        "frame_error",
+        "excessive_load",
+        "id_error",
+        "settings_error",
+        "missing_settings",
+        "request_rejected",
+        "request_cancelled",
+        "request_incomplete",
+        "message_error",
+        "connect_error",
+        "version_fallback",
+    ];
+    const HTTP2: [&str; 14] = [
         "no_error",
         "protocol_error",
         "internal_error",
@@ -226,7 +249,10 @@ fn http2_code(code: u32) -> Cow<'static, str> {
         "inadequate_security",
         "http_1_1_required",
     ];
-    let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));
+    let name = usize::try_from(code).ok().and_then(|code| match code.checked_sub(256) {
+        Some(code) => HTTP3.get(code),
+        None => HTTP2.get(code),
+    });
     name.map_or_else(|| Cow::Owned(code.to_string()), |name| Cow::Borrowed(*name))
 }
 
@@ -271,6 +297,13 @@ mod tests {
         assert_eq!(LoadFailure::StreamReset(7).name(), "stream_reset_refused_stream");
         assert_eq!(LoadFailure::GoAway(11).name(), "goaway_enhance_your_calm");
         assert_eq!(LoadFailure::GoAway(14).name(), "goaway_14");
+    }
+
+    #[test]
+    fn a_code_of_http_3_is_named_by_its_word_or_its_number() {
+        assert_eq!(LoadFailure::StreamReset(0x10c).name(), "stream_reset_request_cancelled");
+        assert_eq!(LoadFailure::GoAway(0x107).name(), "goaway_excessive_load");
+        assert_eq!(LoadFailure::GoAway(0x111).name(), "goaway_273");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod context;
 mod exchange;
 mod http1;
 mod http2;
+mod http3;
 mod link;
 mod pipe;
 mod sessions;

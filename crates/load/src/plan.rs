@@ -54,6 +54,11 @@ pub enum HttpProtocol {
         /// Requests under way on each connection.
         streams: NonZeroUsize,
     },
+    /// HTTP/3 (RFC 9114) over QUIC, without asking over TCP before.
+    Http3 {
+        /// Requests under way on each connection.
+        streams: NonZeroUsize,
+    },
 }
 
 impl HttpProtocol {
@@ -62,6 +67,7 @@ impl HttpProtocol {
         match self {
             Self::Http1 => "http/1.1",
             Self::Http2 { .. } => "h2",
+            Self::Http3 { .. } => "h3",
         }
     }
 
@@ -70,6 +76,7 @@ impl HttpProtocol {
         match self {
             Self::Http1 => "h1",
             Self::Http2 { .. } => "h2",
+            Self::Http3 { .. } => "h3",
         }
     }
 
@@ -77,7 +84,7 @@ impl HttpProtocol {
     pub fn streams(self) -> usize {
         match self {
             Self::Http1 => 1,
-            Self::Http2 { streams } => streams.get(),
+            Self::Http2 { streams } | Self::Http3 { streams } => streams.get(),
         }
     }
 }
@@ -140,10 +147,10 @@ pub enum OfferedVersion {
 /// How the generator ends a connection. The two cost a server differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionEnding {
-    /// By close_notify (over TLS) and FIN, then reading until the server ends its side.
+    /// By close_notify (over TLS) and FIN, then reading until the server ends its side. Over QUIC by CONNECTION_CLOSE.
     #[default]
     CloseNotify,
-    /// By RST, without close_notify.
+    /// By RST, without close_notify. Over QUIC without a word.
     Reset,
 }
 

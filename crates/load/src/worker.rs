@@ -258,11 +258,12 @@ impl LoadThread {
         })
     }
 
-    /// Counts a TCP connection and the session that was offered.
+    /// Counts a connection and the session that was offered.
     fn note_opening(&self, address: SocketAddr, opening: &ConnectReport) {
         let mut tally = self.tally();
+        // Over QUIC there is nothing but the handshake.
+        tally.connections += u64::from(opening.tcp.or(opening.tls).is_some());
         if let Some(tcp) = opening.tcp {
-            tally.connections += 1;
             tally.tcp.note(tcp);
         }
         tally.offered += u64::from(opening.offered);

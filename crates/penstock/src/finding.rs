@@ -65,11 +65,11 @@ impl fmt::Display for Finding {
 const SCHEMA: u32 = 1;
 
 /// The findings for programs; `docs/operations.md` describes the fields. `given` is the text of the file `shown` if it cannot be
-/// read again. `summary` is absent if the configuration cannot be used.
+/// read again. `result` has the summary and the HTTPS records of a configuration that can be used.
 pub(crate) fn document(
     findings: &[Finding],
     (shown, given): (&Path, Option<&str>),
-    summary: Option<&str>,
+    result: Option<(&str, &[String])>,
 ) -> Value {
     let paths = Paths::new(findings, shown, given);
     let count = |severity: Severity| findings.iter().filter(|one| one.severity == severity).count();
@@ -81,7 +81,8 @@ pub(crate) fn document(
         "schema": SCHEMA,
         "version": env!("PENSTOCK_VERSION"),
         "file": shown.display().to_string(),
-        "summary": summary,
+        "summary": result.map(|(summary, _)| summary),
+        "https_records": result.map(|(_, records)| records),
         "findings": findings.iter().map(|one| described(one, &paths)).collect::<Vec<_>>(),
         "counts": counts,
     })

@@ -12,6 +12,7 @@ mod descriptors;
 mod failure;
 mod finding;
 mod findings;
+mod https_records;
 mod logging;
 mod ports;
 mod privileges;

@@ -32,7 +32,8 @@ use crate::secret::Secret;
 
 pub use compression::{BROTLI, CertificateCompressor, ZLIB, ZSTD, set_certificate_compression};
 pub use early_data::{
-    EARLY_DATA_BYTES_MAX, EarlyDataReason, early_data_reason, in_early_data, take_early_data, ticket_age_skew,
+    EARLY_DATA_BYTES_MAX, EarlyDataReason, early_data_reason, in_early_data, set_quic_early_data_context,
+    take_early_data, ticket_age_skew,
 };
 pub use ech::{marshal_config, x25519_key};
 pub use hello_limit::{begin_client_hello, end_client_hello};
@@ -45,7 +46,7 @@ pub use suites::{
     has_aead_cipher, set_signing_preferences, set_tls12_suites, set_tls12_suites_of_context,
     set_tls13_suites, set_tls13_suites_of_context,
 };
-pub use suspension::{Suspension, is_quic, refuse_early_data, suspension};
+pub use suspension::{Suspension, is_quic, suspension};
 pub use ticket_key::{FoundKey, TICKET_NAME_BYTES, TicketKey, TicketKeyLookup, TicketKeys, TicketNotes};
 pub use tickets::{set_session_lifetime, set_ticket_keys};
 

@@ -59,17 +59,48 @@ pub fn bind(address: SocketAddr, binding: Binding, buffer_bytes: usize) -> Resul
         };
         set_option(&socket, level, name, 1).map_err(fail("IP_PKTINFO"))?;
     }
+    prepare(&socket, address).map_err(fail("IP_MTU_DISCOVER"))?;
+    binding.set(&socket, address)?;
+    socket.bind(&address.into()).map_err(fail("bind"))?;
+    Ok(socket.into())
+}
+
+/// Opens a non-blocking UDP socket with a port of its own, connected to `server`.
+///
+/// # Errors
+/// What the system said.
+pub fn connect(server: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(server), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+    let _bounded = socket.set_recv_buffer_size(buffer_bytes);
+    prepare(&socket, server)?;
+    socket.connect(&server.into())?;
+    Ok(socket.into())
+}
+
+/// Sets what sockets of QUIC have in common.
+fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     // QUIC must not be fragmented (RFC 9000 §14); path MTU discovery is that of QUIC.
     let (level, name, probe) = match address {
         SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
         SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
     };
-    set_option(&socket, level, name, probe).map_err(fail("IP_MTU_DISCOVER"))?;
+    set_option(socket, level, name, probe)?;
     // Linux before 5.0 has no GRO for UDP: each datagram is a message of its own then.
-    let _unsupported = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
-    binding.set(&socket, address)?;
-    socket.bind(&address.into()).map_err(fail("bind"))?;
-    Ok(socket.into())
+    let _unsupported = set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1);
+    Ok(())
+}
+
+/// Whether the kernel splits trains, tried over loopback.
+///
+/// # Errors
+/// What the system said to a socket.
+pub fn splits_trains() -> io::Result<bool> {
+    let [to, from] = [(); 2].map(|()| UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)));
+    let (to, from) = (to?, from?);
+    to.set_nonblocking(true)?;
+    // An old kernel does not know what it is told, and sends one datagram.
+    let is_split = send_train(&from, &[0; 20], 10, to.local_addr()?, None).is_ok();
+    Ok(is_split && matches!(to.recv(&mut [0; 20]), Ok(10)))
 }
 
 /// Checks that no other program has the UDP port of `address`.

@@ -51,8 +51,7 @@ impl Acceptor {
         let session_storage = settings.session_storage.clone();
         let early_data = settings.early_data.clone();
         let client_certificates = settings.client_certificates.clone();
-        let quic_settings =
-            AcceptorSettings { certificates: Vec::new(), early_data: None, legacy: None, ..settings.clone() };
+        let quic_settings = AcceptorSettings { certificates: Vec::new(), legacy: None, ..settings.clone() };
         let selector = Arc::new(ContextSelector::new(settings)?);
         let certificate_store = Arc::clone(selector.certificate_store());
         let selects = Arc::clone(&selector);

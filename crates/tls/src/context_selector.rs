@@ -107,10 +107,6 @@ impl ContextSelector {
         let ssl = hello.ssl_mut();
         let prepare = || {
             ssl.set_ssl_context(&context)?;
-            if ssl::is_quic(ssl) {
-                // The context of a certificate takes early data where TCP does.
-                ssl::refuse_early_data(ssl);
-            }
             if is_challenge {
                 challenges::restrict(ssl)?;
             } else {

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use boring::error::ErrorStack;
 use boring::ssl::{SslContextBuilder, SslRef};
 use penstock_metrics::Timing;
 use penstock_sys::ssl::{self, Suspension};
@@ -14,7 +15,7 @@ use crate::acceptor::Acceptor;
 use crate::alert;
 use crate::alpn::HttpVersions;
 use crate::context::{ContextError, base_context};
-use crate::early_data::EarlyDataOutcome;
+use crate::early_data::{self, EarlyDataOutcome};
 use crate::failure::HandshakeFailure;
 use crate::load_signal::LoadSignal;
 use crate::negotiated::{Negotiated, facts_of};
@@ -23,8 +24,7 @@ use crate::signing::{self, HandshakeProgress};
 use crate::signing_limiter::{Permit, SigningLimiter};
 
 impl Acceptor {
-    /// A context for connections over QUIC. Certificates, tickets and policy are those of all connections of the acceptor, but
-    /// early data is refused.
+    /// A context for connections over QUIC. Certificates, tickets and policy are those of all connections of the acceptor.
     ///
     /// # Errors
     /// A combination that the library refuses.
@@ -35,12 +35,29 @@ impl Acceptor {
         Ok(builder)
     }
 
-    /// Prepares a new connection of [`Self::quic_context`] for its handshake with a client.
-    pub fn begin_quic(&self, connection: &mut SslRef, client: IpAddr) {
+    /// Prepares a new connection of [`Self::quic_context`] for its handshake with a client. `promises` names what a client
+    /// remembers of this server for its early data: early data is taken only with a ticket of the same promises (RFC 9001
+    /// §4.6.3).
+    ///
+    /// # Errors
+    /// The library has no memory.
+    pub fn begin_quic(
+        &self,
+        connection: &mut SslRef,
+        client: IpAddr,
+        promises: &[u8],
+    ) -> Result<(), ErrorStack> {
         self.prepare(connection, HttpVersions::H3);
+        ssl::set_quic_early_data_context(connection, promises)?;
         if let Some(progress) = signing::progress(connection) {
             progress.set_client(Some(client));
         }
+        Ok(())
+    }
+
+    /// The outcome of the early data of a handshake over QUIC, as over TCP.
+    pub async fn quic_early_data(&self, connection: &SslRef) -> EarlyDataOutcome {
+        early_data::outcome(connection, self.early_data()).await
     }
 }
 
@@ -139,14 +156,15 @@ impl<'l> QuicHandshake<'l> {
         }
     }
 
-    /// Facts and times of a finished handshake that took `total`.
+    /// Facts and times of a handshake that took `total`, and is finished but for the client's part if there is early data.
     pub fn finished(
         &self,
         acceptor: &Acceptor,
         connection: &SslRef,
+        early_data: EarlyDataOutcome,
         total: Duration,
     ) -> (Negotiated, Timing) {
-        let mut facts = facts_of(connection, EarlyDataOutcome::None);
+        let mut facts = facts_of(connection, early_data);
         facts.client_certificate = acceptor.name_of_client(connection);
         let mut timing = self.timing;
         timing.waiting = total.saturating_sub(self.busy + timing.queued + timing.signing_remote);

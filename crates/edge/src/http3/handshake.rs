@@ -20,7 +20,7 @@ const CONNECTION_REFUSED: u64 = 0x2;
 
 type Waiting<'w> = (Instant, Pin<Box<dyn Future<Output = Result<QuicAnswer<'w>, HandshakeFailure>> + 'w>>);
 
-/// Performs the handshake until `deadline`, and counts it. `None` if it fails, which the client is told.
+/// Performs the handshake until `deadline`, and counts it; with early data up to the client's part of it. `None` if it fails, which the client is told.
 pub(super) async fn handshake(
     link: &mut Link,
     connection: &mut ServerConnection,
@@ -29,11 +29,15 @@ pub(super) async fn handshake(
     (client, deadline): (SocketAddr, Instant),
 ) -> Option<Negotiated> {
     let started = Instant::now();
-    acceptor.begin_quic(connection.as_mut(), client.ip());
+    let promises = connection.promises();
+    // Without memory the library fails the handshake below, too.
+    let _without_memory = acceptor.begin_quic(connection.as_mut(), client.ip(), &promises);
     let mut handshake = QuicHandshake::new(&worker.signing_limiter);
     match drive(link, connection, worker, &mut handshake, (client, deadline)).await {
         Ok(()) => {
-            let (facts, timing) = handshake.finished(acceptor, connection.as_mut(), started.elapsed());
+            let took = started.elapsed();
+            let early_data = acceptor.quic_early_data(connection.as_mut()).await;
+            let (facts, timing) = handshake.finished(acceptor, connection.as_mut(), early_data, took);
             count(worker, client, &facts, &timing);
             Some(facts)
         }
@@ -72,7 +76,7 @@ async fn drive<'w>(
         if link.unsent.is_none() {
             handshake.call(connection, |connection| link.flush(connection, usize::MAX));
         }
-        if connection.is_established() {
+        if connection.is_established() || connection.is_in_early_data() {
             return Ok(());
         }
         if connection.end().is_some() || connection.local_error().is_some() {

@@ -23,6 +23,7 @@ use crate::carrier::{
     attach, now_with, record_connection,
 };
 use crate::clients::IdleEntry;
+use crate::connection::UnfinishedHandshake;
 use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason, Work, doing_all};
 use crate::worker::{LocalSettings, Worker};
 
@@ -47,11 +48,15 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
     let shaking = handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline));
     let negotiated = doing_all(Work::Handshakes, Box::pin(shaking)).await;
+    let unfinished = negotiated
+        .as_ref()
+        .and_then(|facts| UnfinishedHandshake::after(facts.early_data, &settings, deadline));
     drop((in_flight, handshakes, acceptor, settings));
     if let Some(negotiated) = negotiated {
         worker.shard.connection_speaks(HttpLabel::H3);
         worker.shard.egress(OutletKind::Quic, "quic");
-        let session = Session::new(link, &worker, Http3::new(connection), negotiated, client);
+        let mut session = Session::new(link, &worker, Http3::new(connection), negotiated, client);
+        session.unfinished = unfinished;
         Box::pin(session.run()).await;
     }
     drop((network, counted));
@@ -96,6 +101,8 @@ struct Session {
     judged: Instant,
     /// What was counted of its packets.
     counted: [u64; 4],
+    /// The client's part of the handshake, while early data is answered without it.
+    unfinished: Option<UnfinishedHandshake>,
 }
 
 /// How far the client was told that the connection ends after its requests (RFC 9114 §5.2).
@@ -141,6 +148,7 @@ impl Session {
             has_client_left: false,
             judged: Instant::now(),
             counted: [0; 4],
+            unfinished: None,
         }
     }
 
@@ -150,6 +158,7 @@ impl Session {
         let mut has_received = true;
         let end = loop {
             has_received |= self.receive();
+            self.notice_handshake();
             self.follow_timers(Instant::now());
             if has_received {
                 let follow =
@@ -202,6 +211,18 @@ impl Session {
             self.train_due = None;
         }
         has_any
+    }
+
+    /// Streams that wait for the end of the handshake go on once it has come.
+    fn notice_handshake(&mut self) {
+        if self.unfinished.is_none() {
+            return;
+        }
+        let mut state = self.shared.state.borrow_mut();
+        if state.protocol.connection.get_mut().is_established() {
+            self.unfinished = None;
+            state.finish_handshake();
+        }
     }
 
     /// Follows the events of what was received.
@@ -284,7 +305,8 @@ impl Session {
             }
             Ok((head, priority)) => {
                 let head = RequestHead(head);
-                (Incoming::Request { head, has_body: !end, early: Early::No }, priority)
+                let early = self.judge_early(&head, end);
+                (Incoming::Request { head, has_body: !end, early }, priority)
             }
             Err(HeadFault::TooLarge { status, reason }) => {
                 (Incoming::Rejected { status, reason }, PriorityParameters::default())
@@ -319,6 +341,13 @@ impl Session {
             self.goaway = Goaway::Due;
         }
         Ok(())
+    }
+
+    /// The rules of early data are those of HTTP/1.
+    fn judge_early(&mut self, head: &RequestHead, end: bool) -> Early {
+        let Some(unfinished) = &mut self.unfinished else { return Early::No };
+        let is_harmless = matches!(head.0.method(), "GET" | "HEAD") && end;
+        if unfinished.admits(is_harmless, head.0.lines().len()) { Early::Answer } else { Early::Wait }
     }
 
     fn refuse(&self, stream: u64, code: u64) -> Result<(), End> {
@@ -431,7 +460,8 @@ impl Session {
             _ => None,
         };
         let quic = state.protocol.connection.borrow().deadline();
-        [idle, stalled, told, quic, self.train_due].into_iter().flatten().min()
+        let early = self.unfinished.as_ref().map(|unfinished| unfinished.deadline);
+        [idle, stalled, told, quic, self.train_due, early].into_iter().flatten().min()
     }
 
     /// Waits until the client, a stream or a deadline needs attention.
@@ -485,6 +515,11 @@ impl Session {
             return Err(End(code::NO_ERROR));
         }
         if self.is_quiet && now >= self.idle_since + self.settings.limits.idle_timeout {
+            return Err(End(code::NO_ERROR));
+        }
+        // A replay of early data never finishes its handshake.
+        if self.unfinished.as_ref().is_some_and(|unfinished| now >= unfinished.deadline) {
+            self.shared.worker.shard.early_request("abandoned");
             return Err(End(code::NO_ERROR));
         }
         let mut state = self.shared.state.borrow_mut();

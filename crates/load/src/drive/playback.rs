@@ -104,11 +104,11 @@ impl Viewer<'_> {
         }
     }
 
-    /// How a slot reaches a server: over HTTP/2 on the connection that the other slots use.
+    /// How a slot reaches a server: over HTTP/2 and HTTP/3 on the connection that the other slots use.
     fn route(&self, target: &TargetUrl) -> Route {
         match self.worker.plan.protocol {
             HttpProtocol::Http1 => Route::Alone(None),
-            HttpProtocol::Http2 { .. } => self.shared.to(target),
+            HttpProtocol::Http2 { .. } | HttpProtocol::Http3 { .. } => self.shared.to(target),
         }
     }
 

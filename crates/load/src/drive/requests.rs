@@ -31,7 +31,7 @@ const TURN_BYTES_MIN: u64 = 16 * 1024;
 pub(super) async fn slot(worker: &Rc<LoadThread>, pacing: Option<Pacing>) {
     let mut route = match worker.plan.protocol {
         HttpProtocol::Http1 => Route::Alone(None),
-        HttpProtocol::Http2 { .. } => Route::Shared(Rc::default()),
+        HttpProtocol::Http2 { .. } | HttpProtocol::Http3 { .. } => Route::Shared(Rc::default()),
     };
     let mut streams = JoinSet::new();
     if let Route::Shared(shared) = &route {

@@ -49,6 +49,9 @@ impl OpenConnection {
             HttpConnection::Http2(shared) if shared.is_open() => {
                 Some(Self { connection: HttpConnection::Http2(shared.clone()), address: self.address })
             }
+            HttpConnection::Http3(shared) if shared.is_open() => {
+                Some(Self { connection: HttpConnection::Http3(shared.clone()), address: self.address })
+            }
             _ => None,
         }
     }
@@ -56,6 +59,7 @@ impl OpenConnection {
     fn is_same(&self, other: &Self) -> bool {
         match (&self.connection, &other.connection) {
             (HttpConnection::Http2(one), HttpConnection::Http2(other)) => one.is_same(other),
+            (HttpConnection::Http3(one), HttpConnection::Http3(other)) => one.is_same(other),
             _ => false,
         }
     }

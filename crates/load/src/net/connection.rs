@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::exchange::{RequestExchange, ResponseSummary};
 use super::http2::Http2Connection;
+use super::http3::Http3Connection;
 use super::link::{ClientConnection, HandshakeFacts};
 use crate::failure::LoadFailure;
 use crate::plan::ConnectionEnding;
@@ -15,6 +16,8 @@ pub(crate) enum HttpConnection {
     Http1(ClientConnection),
     /// HTTP/2.
     Http2(Http2Connection),
+    /// HTTP/3.
+    Http3(Http3Connection),
 }
 
 impl HttpConnection {
@@ -27,6 +30,7 @@ impl HttpConnection {
         match self {
             Self::Http1(link) => exchange.run(link, request).await,
             Self::Http2(connection) => connection.run(exchange, request).await,
+            Self::Http3(connection) => connection.run(exchange, request).await,
         }
     }
 
@@ -35,22 +39,35 @@ impl HttpConnection {
         match self {
             Self::Http1(link) => link.read_until(is_enough).await,
             Self::Http2(connection) => connection.wait_until(is_enough).await,
+            Self::Http3(connection) => connection.wait_until(is_enough).await,
         }
     }
 
     /// Whether the handshake is incomplete and early data may be sent.
     pub(crate) fn is_in_early_data(&self) -> bool {
-        self.with_link(ClientConnection::is_in_early_data)
+        match self {
+            Self::Http1(link) => link.is_in_early_data(),
+            Self::Http2(connection) => connection.with_link(ClientConnection::is_in_early_data),
+            Self::Http3(connection) => connection.is_in_early_data(),
+        }
     }
 
     /// The result of the handshake; `None` without TLS.
     pub(crate) fn facts(&self) -> Option<HandshakeFacts> {
-        self.with_link(ClientConnection::facts)
+        match self {
+            Self::Http1(link) => link.facts(),
+            Self::Http2(connection) => connection.with_link(ClientConnection::facts),
+            Self::Http3(connection) => Some(connection.facts()),
+        }
     }
 
     /// The protocol of ALPN, if any.
     pub(crate) fn protocol(&self) -> Option<String> {
-        self.with_link(|link| link.protocol().map(str::to_owned))
+        match self {
+            Self::Http1(link) => link.protocol().map(str::to_owned),
+            Self::Http2(connection) => connection.with_link(|link| link.protocol().map(str::to_owned)),
+            Self::Http3(connection) => connection.protocol(),
+        }
     }
 
     /// Ends the connection; one that several requests share only if this is the last of them.
@@ -58,13 +75,7 @@ impl HttpConnection {
         match self {
             Self::Http1(link) => link.end(ending, limit).await,
             Self::Http2(connection) => connection.end(ending, limit).await,
-        }
-    }
-
-    fn with_link<T>(&self, call: impl FnOnce(&ClientConnection) -> T) -> T {
-        match self {
-            Self::Http1(link) => call(link),
-            Self::Http2(connection) => connection.with_link(call),
+            Self::Http3(connection) => connection.end(ending),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use boring::error::ErrorStack;
-use boring::ssl::{Ssl, SslContext, SslStream};
+use boring::ssl::{Ssl, SslContext, SslRef, SslStream};
 use penstock_sys::ssl::{self, client};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::connection::HttpConnection;
 use super::context;
 use super::http2::{Http2Connection, Windows};
+use super::http3::{Http3Connection, QuicContext};
 use super::link::{ClientConnection, ConnectFault};
 use super::pipe::ReadAhead;
 use super::sessions::SessionPool;
@@ -33,6 +34,8 @@ pub(crate) struct Connector {
     buffer_bytes: usize,
     /// The windows of HTTP/2, if that is the protocol of requests.
     http2: Option<Windows>,
+    /// The contexts of QUIC, if that carries the requests; the second as `elsewhere`.
+    quic: Option<(QuicContext, Option<QuicContext>)>,
     /// How often a session was awaited that did not arrive.
     waited_in_vain: Cell<u32>,
 }
@@ -71,7 +74,20 @@ impl Connector {
             }
             _ => None,
         };
+        let quic = match plan.protocol {
+            HttpProtocol::Http3 { .. } => {
+                let own = QuicContext::new(context::builder(&plan.tls, &sessions)?, plan)?;
+                let tls = TlsPlan { server_name: None, ..plan.tls.clone() };
+                let other = match elsewhere {
+                    Some(_) => Some(QuicContext::new(context::builder(&tls, &sessions)?, plan)?),
+                    None => None,
+                };
+                Some((own, other))
+            }
+            _ => None,
+        };
         Ok(Self {
+            quic,
             context,
             elsewhere,
             tls: plan.tls.clone(),
@@ -80,7 +96,8 @@ impl Connector {
             timeout: plan.timeout,
             http2: match (plan.protocol, plan.mode) {
                 // Nothing follows the handshake.
-                (HttpProtocol::Http1, _) | (_, LoadMode::Handshakes { request: false }) => None,
+                (HttpProtocol::Http1 | HttpProtocol::Http3 { .. }, _)
+                | (_, LoadMode::Handshakes { request: false }) => None,
                 (HttpProtocol::Http2 { streams }, LoadMode::Download { bitrate }) => {
                     Some(Windows::new(streams.get(), bitrate))
                 }
@@ -94,9 +111,48 @@ impl Connector {
         })
     }
 
-    /// Opens a connection, ready for a request, and notes its phases in `opening`. `elsewhere` is the server if it is not
-    /// the plan's.
+    /// Opens a connection, and notes its phases in `opening`. `elsewhere` is the server if it is not the plan's. The
+    /// connection is ready for a request after [`Self::start`].
     pub(crate) async fn open(
+        &self,
+        elsewhere: Option<&TargetUrl>,
+        address: SocketAddr,
+        opening: &mut ConnectReport,
+    ) -> Result<HttpConnection, ConnectFault> {
+        let context = self.quic.as_ref().and_then(|(own, other)| match elsewhere {
+            None => Some(own),
+            Some(target) => other.as_ref().filter(|_| target.tls),
+        });
+        match context {
+            Some(context) => {
+                self.open_quic(context, elsewhere, address, opening).await.map(HttpConnection::Http3)
+            }
+            None => self.open_tcp(elsewhere, address, opening).await.map(HttpConnection::Http1),
+        }
+    }
+
+    async fn open_quic(
+        &self,
+        context: &QuicContext,
+        elsewhere: Option<&TargetUrl>,
+        address: SocketAddr,
+        opening: &mut ConnectReport,
+    ) -> Result<Http3Connection, ConnectFault> {
+        let start = Instant::now();
+        let resumes = self.tls.resume != Resume::None && elsewhere.is_none();
+        let session = if resumes { self.sessions.take_quic() } else { None };
+        opening.offered = session.is_some();
+        let sessions = resumes.then(|| Arc::clone(&self.sessions));
+        let name = elsewhere.map(|target| target.host.as_str());
+        let prepare = |ssl: &mut SslRef| self.expect_server(ssl, name);
+        let connection =
+            Http3Connection::connect(context, address, (session, sessions), prepare, self.timeout).await?;
+        opening.tls = Some(start.elapsed());
+        opening.early_data = connection.is_in_early_data();
+        Ok(connection)
+    }
+
+    async fn open_tcp(
         &self,
         elsewhere: Option<&TargetUrl>,
         address: SocketAddr,
@@ -129,8 +185,11 @@ impl Connector {
     }
 
     /// Starts the protocol of requests on an open connection.
-    pub(crate) async fn start(&self, link: ClientConnection) -> Result<HttpConnection, ConnectFault> {
-        let Some(windows) = self.http2 else { return Ok(HttpConnection::Http1(link)) };
+    pub(crate) async fn start(&self, connection: HttpConnection) -> Result<HttpConnection, ConnectFault> {
+        let (windows, link) = match (self.http2, connection) {
+            (Some(windows), HttpConnection::Http1(link)) => (windows, link),
+            (_, ready) => return Ok(ready),
+        };
         if link.is_tls() && link.protocol() != Some("h2") {
             let chosen = link.protocol().unwrap_or("no protocol");
             return Err((LoadFailure::ProtocolRefused, format!("the server chose {chosen} instead of h2")));
@@ -148,17 +207,7 @@ impl Connector {
     ) -> Result<SslStream<ReadAhead>, ErrorStack> {
         let mut ssl = Ssl::new(context)?;
         ssl::attach_notes(&mut ssl);
-        let name = elsewhere.unwrap_or_else(|| server_name(&self.tls, &self.host));
-        if name.parse::<std::net::IpAddr>().is_err() && !name.is_empty() {
-            ssl.set_hostname(name)?;
-        }
-        if !self.tls.insecure {
-            let expected = if name.is_empty() { &self.host } else { name };
-            match expected.parse() {
-                Ok(ip) => ssl.param_mut().set_ip(ip)?,
-                Err(_) => ssl.param_mut().set_host(expected)?,
-            }
-        }
+        self.expect_server(&mut ssl, elsewhere)?;
         if self.tls.resume != Resume::None
             && elsewhere.is_none()
             && let Some(session) = self.sessions.take()
@@ -170,6 +219,22 @@ impl Connector {
             }
         }
         SslStream::new(ssl, ReadAhead::new(socket, self.buffer_bytes))
+    }
+
+    /// Names the server to it, and verifies its certificate by that name.
+    fn expect_server(&self, ssl: &mut SslRef, elsewhere: Option<&str>) -> Result<(), ErrorStack> {
+        let name = elsewhere.unwrap_or_else(|| server_name(&self.tls, &self.host));
+        if name.parse::<std::net::IpAddr>().is_err() && !name.is_empty() {
+            ssl.set_hostname(name)?;
+        }
+        if !self.tls.insecure {
+            let expected = if name.is_empty() { &self.host } else { name };
+            match expected.parse() {
+                Ok(ip) => ssl.param_mut().set_ip(ip)?,
+                Err(_) => ssl.param_mut().set_host(expected)?,
+            }
+        }
+        Ok(())
     }
 
     /// Reads until the server has sent a session, if none is at hand for the next connection.

@@ -16,6 +16,11 @@ use crate::plan::{OfferedVersion, Resume, TlsPlan};
 
 /// Builds a context for all connections of a thread. New sessions go into `sessions`.
 pub(super) fn build(tls: &TlsPlan, sessions: &Arc<SessionPool>) -> Result<SslContext, String> {
+    Ok(builder(tls, sessions)?.build())
+}
+
+/// The context, for QUIC, which keeps sessions by itself.
+pub(super) fn builder(tls: &TlsPlan, sessions: &Arc<SessionPool>) -> Result<SslContextBuilder, String> {
     let mut context = SslContext::builder(SslMethod::tls()).map_err(failed("start TLS"))?;
     set_versions(&mut context, tls)?;
     set_algorithms(&mut context, tls)?;
@@ -34,7 +39,7 @@ pub(super) fn build(tls: &TlsPlan, sessions: &Arc<SessionPool>) -> Result<SslCon
         }
     }
     ssl::observe_messages(&mut context);
-    Ok(context.build())
+    Ok(context)
 }
 
 fn set_versions(context: &mut SslContextBuilder, tls: &TlsPlan) -> Result<(), String> {

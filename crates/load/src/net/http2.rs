@@ -17,11 +17,11 @@ use crate::failure::LoadFailure;
 use crate::plan::ConnectionEnding;
 use crate::response::HEAD_BYTES_MAX;
 
-/// The flow-control windows that a client offers (RFC 9113 §5.2).
+/// The flow-control windows that a client offers (RFC 9113 §5.2, RFC 9000 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Windows {
-    stream: u32,
-    connection: u32,
+    pub(super) stream: u32,
+    pub(super) connection: u32,
 }
 
 /// 1.3 Gbit/s over a path with a round trip of 100 ms. Browsers offer 6 to 12 MiB.

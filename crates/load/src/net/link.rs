@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use boring::ssl::{ErrorCode, SslStream};
+use boring::ssl::{ErrorCode, SslRef, SslStream};
 use penstock_sys::ssl::{self, client};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -55,6 +55,23 @@ pub(crate) struct HandshakeFacts {
     pub(crate) resumed: bool,
     pub(crate) early_data_accepted: bool,
     pub(crate) agreed: String,
+}
+
+impl HandshakeFacts {
+    pub(super) fn of(ssl: &SslRef) -> Self {
+        let cipher = ssl.current_cipher().map_or("?", |cipher| cipher.name());
+        let mut agreed = format!("{} {cipher}", ssl.version_str());
+        for part in [ssl.curve_name(), protocol_of(ssl)].into_iter().flatten() {
+            agreed.push(' ');
+            agreed.push_str(part);
+        }
+        Self { resumed: ssl.session_reused(), early_data_accepted: client::early_data_accepted(ssl), agreed }
+    }
+}
+
+/// The protocol of ALPN, if any.
+pub(super) fn protocol_of(ssl: &SslRef) -> Option<&str> {
+    ssl.selected_alpn_protocol().and_then(|name| str::from_utf8(name).ok())
 }
 
 /// Why a connection could not be opened, with the words of the system, the library or the alert.
@@ -194,18 +211,7 @@ impl ClientConnection {
     /// The result of the handshake; `None` without TLS.
     pub(crate) fn facts(&self) -> Option<HandshakeFacts> {
         let Self::Tls(stream) = self else { return None };
-        let ssl = stream.ssl();
-        let cipher = ssl.current_cipher().map_or("?", |cipher| cipher.name());
-        let mut agreed = format!("{} {cipher}", ssl.version_str());
-        for part in [ssl.curve_name(), self.protocol()].into_iter().flatten() {
-            agreed.push(' ');
-            agreed.push_str(part);
-        }
-        Some(HandshakeFacts {
-            resumed: ssl.session_reused(),
-            early_data_accepted: client::early_data_accepted(ssl),
-            agreed,
-        })
+        Some(HandshakeFacts::of(stream.ssl()))
     }
 
     /// Whether it is over TLS.
@@ -216,7 +222,7 @@ impl ClientConnection {
     /// The protocol of ALPN, if any.
     pub(crate) fn protocol(&self) -> Option<&str> {
         let Self::Tls(stream) = self else { return None };
-        stream.ssl().selected_alpn_protocol().and_then(|name| str::from_utf8(name).ok())
+        protocol_of(stream.ssl())
     }
 
     /// The last alert from the server.

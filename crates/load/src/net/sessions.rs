@@ -23,6 +23,8 @@ const HEADING: &str = "# TLS sessions of penstock load. They decrypt the connect
 #[derive(Default)]
 pub(crate) struct SessionPool {
     at_hand: Mutex<VecDeque<SslSession>>,
+    /// Sessions of QUIC, which remember its transport parameters too.
+    quic: Mutex<VecDeque<Vec<u8>>>,
     /// Lines of the file that belong to other servers.
     others: Mutex<Vec<String>>,
 }
@@ -43,9 +45,23 @@ impl SessionPool {
         if client::is_single_use(sessions.back()?) { sessions.pop_back() } else { sessions.back().cloned() }
     }
 
+    /// Adds a session of QUIC.
+    pub(crate) fn put_quic(&self, session: Vec<u8>) {
+        let mut sessions = self.quic.lock().unpoisoned();
+        if sessions.len() >= SESSIONS_MAX {
+            sessions.pop_front();
+        }
+        sessions.push_back(session);
+    }
+
+    /// Takes a session of QUIC to offer, which happens once.
+    pub(crate) fn take_quic(&self) -> Option<Vec<u8>> {
+        self.quic.lock().unpoisoned().pop_back()
+    }
+
     /// The number of sessions.
     pub(crate) fn count(&self) -> usize {
-        self.lock().len()
+        self.lock().len() + self.quic.lock().unpoisoned().len()
     }
 
     /// Adds the sessions of a file, which may be missing. Sessions of other server names are kept for `save`.

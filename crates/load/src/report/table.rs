@@ -21,7 +21,7 @@ pub fn heading(plan: &Plan) -> String {
         _ = write!(line, " at {}", addresses.join(", "));
     }
     _ = write!(line, ": {}", count(plan.connections as u64, noun));
-    if let HttpProtocol::Http2 { .. } = plan.protocol {
+    if plan.protocol != HttpProtocol::Http1 {
         _ = write!(line, " over {}", protocol(plan));
     }
     if plan.threads > 1 {
@@ -41,10 +41,14 @@ pub fn heading(plan: &Plan) -> String {
 
 /// The protocol, and the number of streams if there are several.
 fn protocol(plan: &Plan) -> String {
-    match plan.protocol {
-        HttpProtocol::Http1 => "HTTP/1.1".to_owned(),
-        HttpProtocol::Http2 { streams } if streams.get() == 1 => "HTTP/2".to_owned(),
-        HttpProtocol::Http2 { streams } => format!("HTTP/2 with {streams} streams each"),
+    let name = match plan.protocol {
+        HttpProtocol::Http1 => "HTTP/1.1",
+        HttpProtocol::Http2 { .. } => "HTTP/2",
+        HttpProtocol::Http3 { .. } => "HTTP/3",
+    };
+    match plan.protocol.streams() {
+        1 => name.to_owned(),
+        streams => format!("{name} with {streams} streams each"),
     }
 }
 
@@ -169,6 +173,12 @@ fn rates(text: &mut String, plan: &Plan, outcome: &RunResult) {
 
 fn ending(plan: &Plan) -> &'static str {
     let is_http2 = plan.protocol != HttpProtocol::Http1;
+    if let HttpProtocol::Http3 { .. } = plan.protocol {
+        return match plan.ending {
+            ConnectionEnding::CloseNotify => "CONNECTION_CLOSE",
+            ConnectionEnding::Reset => "nothing",
+        };
+    }
     match (plan.ending, is_http2, plan.target.tls) {
         (ConnectionEnding::CloseNotify, true, true) => "GOAWAY, close_notify and FIN",
         (ConnectionEnding::CloseNotify, true, false) => "GOAWAY and FIN",

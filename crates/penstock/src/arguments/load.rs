@@ -90,7 +90,7 @@ pub(crate) struct Requests {
     #[arg(long, conflicts_with = "streams")]
     pub(crate) no_keepalive: bool,
 
-    /// Requests under way at a time on each connection, which needs --protocol h2.
+    /// Requests under way at a time on each connection, which needs --protocol h2 or h3.
     #[arg(long, value_name = "N", default_value = "1", value_parser = streams)]
     pub(crate) streams: NonZeroUsize,
 
@@ -116,7 +116,7 @@ pub(crate) struct Download {
     #[arg(long, value_name = "BITRATE", value_parser = quantity::bitrate)]
     pub(crate) bitrate: Option<u64>,
 
-    /// Bodies under way at a time on each connection, which needs --protocol h2.
+    /// Bodies under way at a time on each connection, which needs --protocol h2 or h3.
     #[arg(long, value_name = "N", default_value = "1", value_parser = streams)]
     pub(crate) streams: NonZeroUsize,
 }
@@ -217,7 +217,8 @@ pub(crate) struct CommonOptions {
     #[arg(value_name = "URL")]
     pub(crate) url: TargetUrl,
 
-    /// The protocol of requests: HTTP/2 is chosen by ALPN, or with http:// by prior knowledge.
+    /// The protocol of requests: HTTP/2 is chosen by ALPN, or with http:// by prior knowledge. HTTP/3 goes to the UDP port at
+    /// once.
     #[arg(long, value_name = "PROTOCOL", default_value = "h1")]
     pub(crate) protocol: ProtocolName,
 
@@ -274,13 +275,15 @@ pub(crate) enum ProtocolName {
     H1,
     /// HTTP/2.
     H2,
+    /// HTTP/3.
+    H3,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EndBy {
-    /// By close_notify (over TLS) and FIN, then waiting for the server's end.
+    /// By close_notify (over TLS) and FIN, then waiting for the server's end; over QUIC by CONNECTION_CLOSE.
     CloseNotify,
-    /// By RST, without close_notify.
+    /// By RST, without close_notify; over QUIC without a word.
     Reset,
 }
 

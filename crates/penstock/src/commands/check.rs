@@ -10,6 +10,7 @@ use crate::arguments::CheckArgs;
 use crate::failure::Failure;
 use crate::finding::{self, Finding, Severity};
 use crate::findings;
+use crate::https_records;
 use crate::terminal;
 
 /// The name of a configuration from standard input in messages.
@@ -25,13 +26,19 @@ pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
         }
         Err(faults) => (faults.iter().cloned().map(Finding::error).collect(), None),
     };
+    let records = config.as_ref().map(https_records::of).unwrap_or_default();
     let findings: Vec<Finding> = findings.into_iter().map(|found| shown_as(found, &shown)).collect();
     if arguments.json {
-        let document = finding::document(&findings, (&shown.name, text.as_deref()), summary.as_deref());
+        let result = summary.as_deref().map(|summary| (summary, &records[..]));
+        let document = finding::document(&findings, (&shown.name, text.as_deref()), result);
         terminal::say(&format!("{document:#}"));
     } else if let Some(summary) = &summary {
         findings.iter().for_each(|finding| terminal::complain(&finding.to_string()));
         terminal::say_well(&format!("{}: fine: {summary}", shown.name.display()));
+        if !records.is_empty() {
+            terminal::say("records for DNS, so that clients begin with HTTP/3 (RFC 9460):");
+            records.iter().for_each(|record| terminal::say(record));
+        }
     }
     let of = |severity: Severity| findings.iter().filter(move |one| one.severity == severity);
     match (of(Severity::Error).count(), of(Severity::Warning).count()) {

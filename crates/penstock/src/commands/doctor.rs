@@ -10,6 +10,7 @@ mod fixtures;
 mod json;
 mod logind;
 mod paint;
+mod quic;
 mod report;
 mod table;
 #[cfg(test)]

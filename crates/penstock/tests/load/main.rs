@@ -3,6 +3,7 @@
 
 mod command;
 mod http2;
+mod http3;
 mod misbehaviour;
 mod nghttpd;
 mod playback;

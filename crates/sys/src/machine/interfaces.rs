@@ -7,8 +7,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::source::Source;
 
-/// The feature as `ethtool -k` shows it.
-const FEATURE: &[u8] = b"tls-hw-tx-offload";
+/// The features as `ethtool -k` shows them.
+const SEALS: &[u8] = b"tls-hw-tx-offload";
+const SPLITS: &[u8] = b"tx-udp-segmentation";
 
 /// More interfaces are not looked at: a container host has thousands of virtual ones.
 const INTERFACES_MAX: usize = 64;
@@ -34,6 +35,8 @@ pub struct Interface {
     pub megabits_per_second: Option<u64>,
     /// Whether its card seals TLS records.
     pub tls_offload: Offload,
+    /// Whether its card splits trains of UDP datagrams; without that the kernel does.
+    pub udp_segmentation: Offload,
 }
 
 /// Whether a card can do something.
@@ -56,23 +59,30 @@ pub(super) fn read(source: &Source) -> Vec<Interface> {
     let mut names = source.names("sys/class/net");
     names.retain(|name| source.exists(&format!("sys/class/net/{name}/device")));
     names.truncate(INTERFACES_MAX);
-    let describe = |name: String| Interface {
+    let ask = |name: &str| {
+        let unknown = (Offload::Unknown, Offload::Unknown);
+        control.as_ref().map_or(unknown, |control| features_of(control.as_raw_fd(), name).unwrap_or(unknown))
+    };
+    let describe = |name: String, (tls_offload, udp_segmentation)| Interface {
         driver: source.link_name(&format!("sys/class/net/{name}/device/driver")),
         megabits_per_second: source
             .line(&format!("sys/class/net/{name}/speed"))
             // Drivers say -1, or 2^32-1, when they do not know.
             .and_then(|line| line.parse().ok())
             .filter(|speed| (1..u64::from(u32::MAX)).contains(speed)),
-        tls_offload: control.as_ref().map_or(Offload::Unknown, |control| {
-            offload(control.as_raw_fd(), &name).unwrap_or(Offload::Unknown)
-        }),
+        tls_offload,
+        udp_segmentation,
         name,
     };
-    names.into_iter().map(describe).collect()
+    let described = |name: String| {
+        let features = ask(&name);
+        describe(name, features)
+    };
+    names.into_iter().map(described).collect()
 }
 
-/// Asks the driver, as `ethtool -k` does.
-fn offload(control: libc::c_int, interface: &str) -> io::Result<Offload> {
+/// Asks the driver whether it seals and splits, as `ethtool -k` does.
+fn features_of(control: libc::c_int, interface: &str) -> io::Result<(Offload, Offload)> {
     // struct ethtool_sset_info: command, reserved, mask of sets in 64 bits, one length.
     let mut info = words_of(&[ETHTOOL_GSSET_INFO, 0]);
     info.extend_from_slice(&(1_u64 << ETH_SS_FEATURES).to_ne_bytes());
@@ -93,13 +103,14 @@ fn offload(control: libc::c_int, interface: &str) -> io::Result<Offload> {
     let mut features = words_of(&[ETHTOOL_GFEATURES, blocks]);
     features.resize(features.len() + blocks as usize * 16, 0);
     ask(control, interface, &mut features)?;
-    Ok(feature_state(names.get(12..).unwrap_or_default(), &features))
+    let names = names.get(12..).unwrap_or_default();
+    Ok((feature_state(SEALS, names, &features), feature_state(SPLITS, names, &features)))
 }
 
-/// Finds our feature among the names, and its bits among the features.
-fn feature_state(names: &[u8], features: &[u8]) -> Offload {
+/// Finds a feature among the names, and its bits among the features.
+fn feature_state(feature: &[u8], names: &[u8], features: &[u8]) -> Offload {
     let is_ours = |name: &[u8]| {
-        name.strip_prefix(FEATURE).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == 0))
+        name.strip_prefix(feature).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == 0))
     };
     let Some(index) = names.chunks(NAME_BYTES).position(is_ours) else { return Offload::Absent };
     let (block, bit) = (index / 32, index % 32);
@@ -164,7 +175,7 @@ mod tests {
         list[33] = "tls-hw-tx-offload";
         list[34] = "tls-hw-rx-offload";
         let state = |available: u32, active: u32| {
-            feature_state(&names(&list), &words_of(&[0, 2, !0, 0, !0, 0, available, 0, active, 0]))
+            feature_state(SEALS, &names(&list), &words_of(&[0, 2, !0, 0, !0, 0, available, 0, active, 0]))
         };
         assert_eq!(state(0b10, 0b10), Offload::On);
         assert_eq!(state(0b10, 0b101), Offload::Off);
@@ -173,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_card_without_the_feature_or_with_a_longer_name_cannot_seal() {
-        assert_eq!(feature_state(&names(&["rx-checksum"]), &[]), Offload::Absent);
-        assert_eq!(feature_state(&names(&["tls-hw-tx-offload-too"]), &[0xff; 64]), Offload::Absent);
-        assert_eq!(feature_state(&[], &[]), Offload::Absent);
+        assert_eq!(feature_state(SEALS, &names(&["rx-checksum"]), &[]), Offload::Absent);
+        assert_eq!(feature_state(SEALS, &names(&["tls-hw-tx-offload-too"]), &[0xff; 64]), Offload::Absent);
+        assert_eq!(feature_state(SEALS, &[], &[]), Offload::Absent);
     }
 
     #[test]
@@ -183,8 +194,8 @@ mod tests {
         let control =
             rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
                 .unwrap();
-        assert!(offload(control.as_raw_fd(), "nosuch0").is_err());
-        assert!(offload(control.as_raw_fd(), "a-name-longer-than-the-kernel-allows").is_err());
+        assert!(features_of(control.as_raw_fd(), "nosuch0").is_err());
+        assert!(features_of(control.as_raw_fd(), "a-name-longer-than-the-kernel-allows").is_err());
     }
 
     #[test]
@@ -193,7 +204,7 @@ mod tests {
             rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
                 .unwrap();
         // Drivers of software interfaces may or may not answer; they never seal.
-        if let Ok(state) = offload(control.as_raw_fd(), "lo") {
+        if let Ok((state, _)) = features_of(control.as_raw_fd(), "lo") {
             assert_ne!(state, Offload::On);
         }
     }

@@ -20,6 +20,8 @@ pub struct Sysctls {
     pub send_buffer: Option<[u64; 3]>,
     /// `net.core.wmem_max`: the largest `SO_SNDBUF`, in bytes.
     pub send_buffer_max: Option<u64>,
+    /// `net.core.rmem_max`: the largest `SO_RCVBUF`, in bytes.
+    pub receive_buffer_max: Option<u64>,
     /// `net.core.somaxconn`: the longest accept queue.
     pub accept_queue_max: Option<u64>,
     /// `net.ipv4.tcp_fastopen`, a set of bits: 1 for clients, 2 for servers.
@@ -42,6 +44,7 @@ impl Sysctls {
             tcp_memory_pages: line("ipv4/tcp_mem").as_deref().and_then(numbers),
             send_buffer: line("ipv4/tcp_wmem").as_deref().and_then(numbers),
             send_buffer_max: number("core/wmem_max"),
+            receive_buffer_max: number("core/rmem_max"),
             accept_queue_max: number("core/somaxconn"),
             fast_open: number("ipv4/tcp_fastopen"),
             slow_start_after_idle: number("ipv4/tcp_slow_start_after_idle"),

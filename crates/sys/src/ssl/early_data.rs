@@ -1,5 +1,6 @@
 //! Early data (0-RTT, RFC 8446 §2.3) as the server sees it.
 
+use boring::error::ErrorStack;
 use boring::ssl::{SslContextBuilder, SslRef};
 use boring_sys as ffi;
 use foreign_types::ForeignTypeRef;
@@ -34,6 +35,18 @@ pub enum EarlyDataReason {
 pub fn take_early_data(builder: &mut SslContextBuilder) {
     // SAFETY: the context is live; the call only sets a flag.
     unsafe { ffi::SSL_CTX_set_early_data_enabled(builder.as_ptr(), 1) };
+}
+
+/// Names what a client of QUIC remembers for its early data. Early data comes only with a ticket of the same name.
+///
+/// # Errors
+/// The library has no memory.
+pub fn set_quic_early_data_context(ssl: &mut SslRef, name: &[u8]) -> Result<(), ErrorStack> {
+    // SAFETY: the connection is live, and the library copies as many bytes as `name` has.
+    match unsafe { ffi::SSL_set_quic_early_data_context(ssl.as_ptr(), name.as_ptr(), name.len()) } {
+        1 => Ok(()),
+        _ => Err(ErrorStack::get()),
+    }
 }
 
 /// Whether early data was accepted and the handshake is not over yet.

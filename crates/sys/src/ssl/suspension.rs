@@ -28,12 +28,6 @@ pub fn suspension(ssl: &SslRef) -> Suspension {
     }
 }
 
-/// Takes no early data on this connection, whatever its context says.
-pub fn refuse_early_data(ssl: &mut SslRef) {
-    // SAFETY: the connection is live; the call only sets a flag.
-    unsafe { ffi::SSL_set_early_data_enabled(ssl.as_ptr(), 0) };
-}
-
 /// Whether this connection belongs to QUIC.
 pub fn is_quic(ssl: &SslRef) -> bool {
     // SAFETY: the connection is live; the call only reads a field.

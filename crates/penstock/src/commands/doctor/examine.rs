@@ -7,6 +7,7 @@ mod files;
 mod fleet;
 mod kernel_tls;
 mod machine_limits;
+mod quic;
 mod remote_keys;
 mod sockets;
 
@@ -22,6 +23,7 @@ pub(crate) fn examine(facts: &Facts) -> Vec<Finding> {
         kernel_tls::examine(facts),
         ciphers::examine(facts),
         sockets::examine(facts),
+        quic::examine(facts),
         machine_limits::examine(facts),
         files::examine(facts),
         fleet::examine(facts),

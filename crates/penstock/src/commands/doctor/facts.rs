@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 
 use super::certificates::{self, CertificateFact};
 use super::logind;
+use super::quic::QuicFacts;
 use crate::advice::Circumstances;
 use crate::finding::Finding;
 use crate::findings;
@@ -48,6 +49,8 @@ pub(crate) struct Configuration {
     pub(crate) certificates: Vec<CertificateFact>,
     /// What keyservers and tokens have signed; empty if they were not asked.
     pub(crate) remote_keys: Vec<RemoteKeyCheck>,
+    /// What HTTP/3 needs, if a listener speaks it.
+    pub(crate) quic: Option<QuicFacts>,
 }
 
 impl Configuration {
@@ -66,7 +69,8 @@ impl Configuration {
                 // Only a machine without space for threads fails here, which other findings show.
                 let remote_keys = remote_keys.unwrap_or_default();
                 let certificates = certificates::of(&config);
-                Self { findings, remote_keys, store, certificates }
+                let quic = QuicFacts::of(&config);
+                Self { findings, remote_keys, store, certificates, quic }
             }
         }
     }

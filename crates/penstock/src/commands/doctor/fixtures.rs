@@ -58,6 +58,7 @@ pub(super) fn fast() -> Facts {
                 driver: Some("mlx5_core".into()),
                 megabits_per_second: Some(25_000),
                 tls_offload: Offload::On,
+                udp_segmentation: Offload::Absent,
             }],
             sysctls: sysctls(),
             descriptors: Descriptors { soft: Some(1024), hard: Some(1 << 20) },
@@ -116,6 +117,7 @@ fn sysctls() -> Sysctls {
         tcp_memory_pages: Some([1_000_000, 1_500_000, 2_000_000]),
         send_buffer: Some([4096, 16384, 16_777_216]),
         send_buffer_max: Some(16_777_216),
+        receive_buffer_max: Some(16_777_216),
         accept_queue_max: Some(4096),
         fast_open: Some(3),
         slow_start_after_idle: Some(0),
@@ -137,6 +139,7 @@ pub(super) fn fresh() -> Facts {
         driver: Some("virtio_net".into()),
         megabits_per_second: None,
         tls_offload: Offload::Absent,
+        udp_segmentation: Offload::Absent,
     }];
     machine.sysctls.congestion_control = Some("cubic".into());
     machine.sysctls.congestion_controls = vec!["reno".into(), "cubic".into()];
@@ -144,6 +147,7 @@ pub(super) fn fresh() -> Facts {
     machine.sysctls.tcp_memory_pages = Some([46_437, 61_919, 92_874]);
     machine.sysctls.send_buffer = Some([4096, 16384, 4_194_304]);
     machine.sysctls.send_buffer_max = Some(212_992);
+    machine.sysctls.receive_buffer_max = Some(212_992);
     machine.sysctls.fast_open = Some(1);
     machine.sysctls.slow_start_after_idle = Some(1);
     machine.descriptors.hard = Some(524_288);

@@ -45,7 +45,7 @@ pub(crate) fn document(report: &Report) -> Value {
 }
 
 fn interface(interface: &Interface) -> Value {
-    let offload = match interface.tls_offload {
+    let state = |offload| match offload {
         Offload::On => "on",
         Offload::Off => "off",
         Offload::Absent => "absent",
@@ -55,7 +55,8 @@ fn interface(interface: &Interface) -> Value {
         "name": interface.name,
         "driver": interface.driver,
         "megabits_per_second": interface.megabits_per_second,
-        "tls_offload": offload,
+        "tls_offload": state(interface.tls_offload),
+        "udp_segmentation": state(interface.udp_segmentation),
     })
 }
 

@@ -72,14 +72,26 @@ fn plan(
     let connections = common.connections.get();
     let protocol = match common.protocol {
         ProtocolName::H1 if streams.get() > 1 => {
-            return Err("--streams: HTTP/1.1 has one request at a time on a connection; write --protocol h2"
-                .to_owned());
+            return Err(
+                "--streams: HTTP/1.1 has one request at a time on a connection; write --protocol h2 or h3"
+                    .to_owned(),
+            );
         }
         ProtocolName::H1 => HttpProtocol::Http1,
         ProtocolName::H2 => HttpProtocol::Http2 { streams },
+        ProtocolName::H3 => HttpProtocol::Http3 { streams },
     };
-    if let (HttpProtocol::Http2 { .. }, Some(name)) = (protocol, connection_field(&workload)) {
-        return Err(format!("--header {name}: HTTP/2 has no such field (RFC 9113 §8.2.2); leave it out"));
+    match (protocol, connection_field(&workload)) {
+        (HttpProtocol::Http2 { .. }, Some(name)) => {
+            return Err(format!("--header {name}: HTTP/2 has no such field (RFC 9113 §8.2.2); leave it out"));
+        }
+        (HttpProtocol::Http3 { .. }, Some(name)) => {
+            return Err(format!("--header {name}: HTTP/3 has no such field (RFC 9114 §4.2); leave it out"));
+        }
+        _ => {}
+    }
+    if let HttpProtocol::Http3 { .. } = protocol {
+        fits_quic(common)?;
     }
     let duration = match (common.duration, common.requests) {
         (None, None) => Some(super::DURATION),
@@ -105,6 +117,21 @@ fn plan(
         },
         seed: common.seed,
     })
+}
+
+/// Refuses options that QUIC has no place for.
+fn fits_quic(common: &CommonOptions) -> Result<(), String> {
+    let tls = &common.tls;
+    let fault = match () {
+        () if !common.url.tls => "is always over TLS: write an https:// URL",
+        () if tls.tls == Some(TlsVersion::Tls12) => "is over TLS 1.3: leave --tls 1.2 out",
+        () if tls.resume == ResumeBy::Id => {
+            "is over TLS 1.3, which has no session IDs: write --resume ticket"
+        }
+        () if tls.sessions.is_some() => "keeps no sessions in files: leave --sessions out",
+        () => return Ok(()),
+    };
+    Err(format!("--protocol h3: HTTP/3 {fault}"))
 }
 
 /// The addresses given, or the first address of the name that accepts a connection. Using all of them would mix IPv4

@@ -7,11 +7,14 @@ Environment: OPTIONS, a list divided by spaces:
   key_update=BYTES another generation of keys after so many bytes
   stop=BYTES       stops the first stream after so many bytes
   session=FILE     keeps the session ticket in a file, and resumes with the one that is there
+  early            the first request in early data, if there is a ticket
+  ahead=SECONDS    the ticket looks so much older
+  record=FILE      keeps the datagrams that were sent before the first answer, in hexadecimal digits
   length=N         Content-Length of each request, whatever its body has
   priority=N:VALUE the Priority field of request N
 Prints for each request a line `STATUS FIELDS-AS-JSON`, and writes the content to the file OUT.N, if OUT is set.
 """
-import asyncio, json, os, pickle, ssl, sys
+import asyncio, datetime, json, os, pickle, ssl, sys
 
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
@@ -29,6 +32,13 @@ class Client(QuicConnectionProtocol):
         super().__init__(*args, **kwargs)
         self.http = H3Connection(self._quic)
         self.responses, self.done, self.total, self.ended = {}, {}, 0, None
+
+    def connection_made(self, transport):
+        super().connection_made(Recorder(transport) if "record" in options else transport)
+
+    def datagram_received(self, data, address):
+        self.answered = True
+        super().datagram_received(data, address)
 
     def request(self, method, path, body, priority):
         stream = self._quic.get_next_available_stream_id()
@@ -97,6 +107,21 @@ class Client(QuicConnectionProtocol):
         self.transmit()
 
 
+class Recorder:
+    """A transport that remembers what it sends."""
+
+    def __init__(self, transport):
+        self.transport, self.datagrams = transport, []
+
+    def sendto(self, data, address=None):
+        if not hasattr(self.get_protocol(), "answered"):
+            self.datagrams.append(data.hex())
+        self.transport.sendto(data, address)
+
+    def __getattr__(self, name):
+        return getattr(self.transport, name)
+
+
 class Relay(asyncio.DatagramProtocol):
     def __init__(self, client):
         self.client = client
@@ -114,13 +139,14 @@ async def main():
     session = options.get("session")
     if session and os.path.exists(session):
         configuration.session_ticket = pickle.load(open(session, "rb"))
+        configuration.session_ticket.not_valid_before -= datetime.timedelta(seconds=int(options.get("ahead", 0)))
 
     def keep(ticket):
         if session:
             pickle.dump(ticket, open(session, "wb"))
 
     async with connect(address, int(port), configuration=configuration, create_protocol=Client,
-                       session_ticket_handler=keep) as client:
+                       session_ticket_handler=keep, wait_connected="early" not in options) as client:
         pending = []
         for number, (method, path, *body) in enumerate(requests):
             body = open(body[0], "rb").read() if body else None
@@ -145,7 +171,10 @@ async def main():
             if "OUT" in os.environ:
                 open(f"{os.environ['OUT']}.{number}", "wb").write(content)
         tls = client._quic.tls
-        print("session", json.dumps({"resumed": tls.session_resumed, "ended": client.ended and client.ended.error_code}))
+        if "record" in options:
+            json.dump(client._transport.datagrams, open(options["record"], "w"))
+        print("session", json.dumps({"resumed": tls.session_resumed, "early": tls.early_data_accepted,
+                                     "ended": client.ended and client.ended.error_code}))
 
 
 asyncio.run(main())

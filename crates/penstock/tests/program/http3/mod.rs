@@ -2,7 +2,9 @@
 
 mod addresses;
 mod clients;
+mod early;
 mod handshakes;
+mod records;
 
 use std::path::Path;
 
@@ -41,6 +43,8 @@ struct Response {
 struct Exchange {
     responses: Vec<Response>,
     resumed: bool,
+    /// Whether early data was accepted.
+    early: bool,
 }
 
 /// Sends requests (`METHOD PATH [FILE]`) on one connection to `localhost`, or to the `name=` of the options.
@@ -62,7 +66,11 @@ fn fetch(server: &Server, options: &str, requests: &[&str]) -> Exchange {
         let content = std::fs::read(format!("{}.{number}", out.display())).unwrap();
         Response { status: status.to_owned(), fields, content }
     });
-    Exchange { responses: responses.collect(), resumed: session["resumed"] == true }
+    Exchange {
+        responses: responses.collect(),
+        resumed: session["resumed"] == true,
+        early: session["early"] == true,
+    }
 }
 
 /// A field of the second response to two requests on one connection.

@@ -2,7 +2,7 @@
 
 use penstock_testkit::{Server, Setup};
 
-mod early_data;
+pub(crate) mod early_data;
 mod early_faults;
 mod fleet;
 mod names;

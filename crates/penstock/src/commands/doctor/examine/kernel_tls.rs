@@ -194,6 +194,7 @@ mod tests {
             driver: Some("mlx5_core".into()),
             megabits_per_second: Some(100_000),
             tls_offload: Offload::Off,
+            udp_segmentation: Offload::Absent,
         };
         let found = card(&interface, &facts);
         assert_eq!(found.value, "could seal TLS (mlx5_core, 100 Gbit/s)");

@@ -33,7 +33,7 @@ pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
         unsent(sysctls),
         memory(facts),
         send_buffer(sysctls),
-        send_buffer_max(sysctls),
+        send_buffer_max(facts),
         accept_queue(sysctls),
         fast_open(sysctls),
     ]
@@ -125,11 +125,15 @@ fn send_buffer(sysctls: &Sysctls) -> Finding {
     setting(name, value, why).better_if(most < SEND_BUFFER_BYTES, bytes_text(SEND_BUFFER_BYTES), command)
 }
 
-/// Nothing to advise: autotuning, which is the default, does not look at it.
-fn send_buffer_max(sysctls: &Sysctls) -> Finding {
+/// Autotuning of TCP, which is the default, does not look at it: nothing to advise without HTTP/3.
+fn send_buffer_max(facts: &Facts) -> Finding {
+    let name = "net.core.wmem_max";
     let why = "send_buffer: of a listener is cut to this; autotuning, the default, is not";
-    let value = sysctls.send_buffer_max.map(|bytes| format!("{}; only for send_buffer:", bytes_text(bytes)));
-    setting("net.core.wmem_max", value, why)
+    let current = facts.machine.sysctls.send_buffer_max;
+    if facts.configuration.quic.is_some() {
+        return super::quic::buffer(name, current, "what the socket of a worker does not take has to wait");
+    }
+    setting(name, current.map(|bytes| format!("{}; only for send_buffer:", bytes_text(bytes))), why)
 }
 
 fn accept_queue(sysctls: &Sysctls) -> Finding {
@@ -213,6 +217,7 @@ mod tests {
             driver: None,
             megabits_per_second: Some(100_000),
             tls_offload: Offload::Absent,
+            udp_segmentation: Offload::Absent,
         }];
         facts.machine.sysctls.tcp_memory_pages = Some([1, 2, 1_220_703]);
         let found = memory(&facts);
