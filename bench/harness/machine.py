@@ -14,8 +14,8 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def describe(repository, data, program):
-    """The facts for judging or repeating the run. `program` is the measured Penstock."""
+def describe(repository, data, program, peers):
+    """The facts for judging or repeating the run. `program` is the measured Penstock; `peers` are servers by their names."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -28,12 +28,7 @@ def describe(repository, data, program):
         "load_average_at_start": os.getloadavg()[0],
         "versions": {
             "penstock": _line([str(program), "--version"], r"penstock (\S+)"),
-            "nginx": _line(["nginx", "-v"], r"nginx/(\S+)"),
-            "nginx_tls": _line(["nginx", "-V"], r"(built with OpenSSL.*)"),
-            "h2o": _line(["h2o", "-v"], r"h2o version (\S+)"),
-            "caddy": _line(["caddy", "version"], r"(\S+)"),
-            "haproxy": _line(["haproxy", "-v"], r"version (\S+)"),
-            "varnish": _line(["varnishd", "-V"], r"varnish-(\S+)"),
+            **{name: str(peer.build()) for name, peer in peers.items()},
             "hitch": _line(["hitch", "--version"], r"hitch (\S+)"),
             "openssl": _said(["openssl", "version"]),
             "wrk": _line(["wrk", "--version"], r"wrk (\S+)"),
@@ -41,6 +36,7 @@ def describe(repository, data, program):
             "rustc": _said(["rustc", "--version"]),
         },
         "program": digest(program),
+        "peer_programs": {name: digest(peer.program) for name, peer in peers.items()},
         "revision": _said(["git", "-C", str(repository), "rev-parse", "HEAD"]),
         "uncommitted_changes": bool(
             _said(["git", "-C", str(repository), "status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock"])

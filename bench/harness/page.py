@@ -245,5 +245,6 @@ def _costs(figures, found):
 
 
 def _cost(figure, taken, ours):
-    ratio = figure.rows(taken, ours, ("nginx",))[0][2].ratio.median
+    both = {name: taken[name] for name in (ours, "nginx")}
+    ratio = figure.rows(both, ours, ("nginx",))[0][2].ratio.median
     return ratio if figure.less_is_better else 1 / ratio

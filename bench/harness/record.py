@@ -10,7 +10,7 @@ from datetime import date
 # The facts that must be equal for two parts of one run. Load and free memory may differ.
 SAME = (
     "cpu", "cores", "memory_gib", "kernel", "file_system", "settings", "transparent_hugepages", "versions", "revision",
-    "uncommitted_changes", "program",
+    "uncommitted_changes", "program", "peer_programs",
 )  # fmt: skip
 
 
@@ -54,13 +54,15 @@ def differences(before, now):
     return told
 
 
-def anonymous(text, homes, repository):
-    """Replace directories and ports of this run."""
+def anonymous(text, homes, repository, programs=()):
+    """Replace directories and ports of this run, and the paths of `programs`."""
+    for program in programs:
+        text = text.replace(str(program), program.name)
     for home in homes:
         text = text.replace(str(home), "$RUN")
     text = text.replace(str(repository), ".").replace(sys.executable, "python3")
     text = re.sub(r"(?<![\w$.])/[^\s:]*/(?=penstock\b)", "", text)  # a binary from another place
-    text = re.sub(r"(?<=\$RUN/)(nginx|penstock|earlier|h2o|caddy|haproxy|varnish)-\w+", r"\1", text)  # its own directory
+    text = re.sub(r"(?<=\$RUN/)((?:nginx|penstock|earlier|h2o|caddy|haproxy|varnish)(?:-[a-z0-9.]+)?)-\w{8}\b", r"\1", text)  # its own directory
     return re.sub(r"(?<=localhost:)\d+|(?<=127\.0\.0\.1:)\d+|(?<=\.py )\d+|(?<=port: )\d+", "$PORT", text)
 
 

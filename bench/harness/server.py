@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from . import accounting, network
+from . import accounting, builds, network
 from .scene import Scene
 
 SERVER_CORE = 0
@@ -54,7 +54,9 @@ class Server:
     """A program that listens. Use as a context manager: it is ended by its pid in any case."""
 
     name = ""
+    program = ""
     needs = ()  # programs that have to be installed
+    is_by_path = False
     core = SERVER_CORE
     keeps_bodies_in_heap = False
     serves_files = True
@@ -75,6 +77,11 @@ class Server:
     def missing(cls):
         """The programs that this machine lacks."""
         return [program for program in cls.needs if shutil.which(program) is None]
+
+    @classmethod
+    def build(cls):
+        """Its version and TLS library."""
+        return builds.read(builds.kind_of(cls.name), str(cls.program), cls.is_by_path)
 
     def __enter__(self):
         self.start()

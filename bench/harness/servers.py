@@ -137,7 +137,8 @@ H2O_SSL = """\
     key-file: {key}
     cipher-preference: client
     ocsp-update-interval: 0
-"""
+    neverbleed: OFF
+{pinned}"""
 
 CADDY_CONF = """\
 {{
@@ -198,11 +199,10 @@ def _keys_kib(scene):
 
 
 class Nginx(Server):
-    """nginx of the distribution: a master, which only waits, and one worker."""
+    """nginx: a master, which only waits, and one worker."""
 
-    name = "nginx"
+    name = program = "nginx"
     needs = ("nginx",)
-    program = "nginx"
 
     def config(self):
         scene = self.scene
@@ -214,7 +214,7 @@ class Nginx(Server):
             listen = f"listen 127.0.0.1:{self.port} ssl{http2} reuseport backlog=4096;"
             inside.append(NGINX_TLS.format(
                 chain=self.fixtures.chain(scene.tls.key), key=self.fixtures.key(scene.tls.key),
-                tls="\n        ".join(scene.tls.nginx()),
+                tls="\n        ".join(scene.tls.nginx(self.build())),
             ))  # fmt: skip
         if scene.origin is None:
             inside.append(f"root {self.fixtures.root};")
@@ -315,9 +315,10 @@ class Earlier(Penstock):
 
 
 class H2o(Server):
-    """h2o of the distribution. It takes suite and group from OpenSSL's own configuration."""
+    """h2o, with its keys in its own process, as all others have them. Linked with OpenSSL, it takes the group from OpenSSL's own
+    configuration; with another library, from the clients, which offer one only."""
 
-    name = "h2o"
+    name = program = "h2o"
     needs = ("h2o",)
 
     def config(self):
@@ -325,19 +326,22 @@ class H2o(Server):
         handler = f"file.dir: {made.root}"
         if scene.origin is not None:
             handler = f"proxy.reverse.url: http://127.0.0.1:{scene.origin}/\n        proxy.timeout.keepalive: 60000"
-        ssl = "" if scene.is_plain else H2O_SSL.format(chain=made.chain(scene.tls.key), key=made.key(scene.tls.key))
+        ssl = "" if scene.is_plain else H2O_SSL.format(
+            chain=made.chain(scene.tls.key), key=made.key(scene.tls.key),
+            pinned="".join(f"    {line}\n" for line in scene.tls.h2o(self.build())),
+        )  # fmt: skip
         return H2O_CONF.format(home=self.home, port=self.port, ssl=ssl, handler=handler, user="user: root\n" if os.geteuid() == 0 else "")
 
     def command(self):
         path = self.home / "h2o.conf"
         path.write_text(self.config())
-        return ["h2o", "--mode", "worker", "--conf", str(path)]
+        return [self.program, "--mode", "worker", "--conf", str(path)]
 
 
 class Caddy(Server):
-    """Caddy of the distribution, on one processor as Go calls it."""
+    """Caddy, on one processor as Go calls it."""
 
-    name = "caddy"
+    name = program = "caddy"
     needs = ("caddy",)
 
     def config(self):
@@ -356,13 +360,13 @@ class Caddy(Server):
     def command(self):
         path = self.home / "Caddyfile"
         path.write_text(self.config())
-        return ["caddy", "run", "--config", str(path), "--adapter", "caddyfile"]
+        return [self.program, "run", "--config", str(path), "--adapter", "caddyfile"]
 
 
 class Haproxy(Server):
-    """HAProxy of the distribution. It serves no files: it returns small ones from memory and proxies the rest."""
+    """HAProxy. It serves no files: it returns small ones from memory and proxies the rest."""
 
-    name = "haproxy"
+    name = program = "haproxy"
     needs = ("haproxy",)
     serves_large_files = False
 
@@ -388,13 +392,14 @@ class Haproxy(Server):
         key = self.scene.tls.key
         both = self.fixtures.chain(key).read_bytes() + self.fixtures.key(key).read_bytes()
         (self.home / "both.pem").write_bytes(both)
-        return ["haproxy", "-db", "-f", str(path)]
+        return [self.program, "-db", "-f", str(path)]
 
 
 class Varnish(Server):
-    """Varnish of the distribution, which speaks no TLS; over TLS Hitch stands in front of it."""
+    """Varnish, which speaks no TLS; over TLS Hitch stands in front of it."""
 
     name = "varnish"
+    program = "varnishd"
     needs = ("varnishd", "hitch")
     keeps_bodies_in_heap = True
     serves_files = False

@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from . import check, fixtures, machine, network
+from .builds import of_kinds
 from .clients import Clients
 from .record import Found, anonymous, differences
 from .scene import Scene
@@ -44,7 +45,7 @@ class Run:
 
     def servers(self, figure):
         """Ours and then the peers of a figure that can take part, in the order of a round."""
-        peers = [self.peers[name] for name in figure.peers if name in self.peers]
+        peers = [self.peers[name] for name in of_kinds(self.peers, figure.peers)]
         return [self.ours, *(peer for peer in peers if not self._why_unfit(figure, peer))]
 
     def take(self, data_parent, limit_s, earlier=None, keep=lambda _found: None):
@@ -55,8 +56,9 @@ class Run:
             with bounded(limit_s), ExitStack() as stack:
                 home = stack.enter_context(_directory(data_parent))
                 memory = stack.enter_context(_directory(TMPFS if TMPFS.is_dir() else data_parent))
-                self._anonymous = lambda text: anonymous(text, (home, memory), REPOSITORY)
-                found = self._begun(machine.describe(REPOSITORY, home, self.ours.program), earlier)
+                programs = [Path(peer.program) for peer in self.peers.values() if peer.is_by_path]
+                self._anonymous = lambda text: anonymous(text, (home, memory), REPOSITORY, programs)
+                found = self._begun(machine.describe(REPOSITORY, home, self.ours.program, self.peers), earlier)
                 wanted = [figure for figure in self.figures if figure.letter in found.lacking()]
                 made = fixtures.make(home, memory, self.effort.bulk_bytes, {kind for one in wanted for kind in one.files})
                 fixtures.fill_page_cache(made)

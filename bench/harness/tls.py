@@ -17,6 +17,7 @@ GO_SUITES = {
     "ec": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
     "rsa": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
 }
+H2O_SUITES = (2, 3)  # the version that names suites of TLS 1.3, and the last version of the protocol
 GROUP = "X25519"
 BROWSER_GROUPS = "X25519MLKEM768:X25519:P-256"
 
@@ -70,11 +71,19 @@ class Tls:
             *([] if self.has_tickets else ["Options = -SessionTicket"]), "",
         ])  # fmt: skip
 
-    def nginx(self):
-        """The directives for nginx."""
-        suites = f"ssl_conf_command Ciphersuites {self.suite}" if self.version == "1.3" else f"ssl_ciphers {self.suite}"
+    def nginx(self, build):
+        """The directives for nginx. Without OpenSSL it cannot name the suite of TLS 1.3 and takes the only one that clients offer."""
+        suites = [f"ssl_ciphers {self.suite};"] if self.version == "1.2" else []
+        suites += [f"ssl_conf_command Ciphersuites {self.suite};"] if self.version == "1.3" and build.has_openssl else []
         group = [f"ssl_ecdh_curve {GROUP};"] if self.is_group_pinned else []
-        return [f"ssl_protocols TLSv{self.version};", f"{suites};", *group]
+        return [f"ssl_protocols TLSv{self.version};", *suites, *group]
+
+    def h2o(self, build):
+        """The lines of h2o below `ssl:`. An old one can name the suite of TLS 1.3 only by OpenSSL's own configuration."""
+        suites = [f"cipher-suite: {self.suite}"] if self.version == "1.2" else []
+        suites += [f"cipher-suite-tls1.3: [{self.suite}]"] if self.version == "1.3" and build.number >= H2O_SUITES else []
+        bounds = [f"minimum-version: TLSv{self.version}", f"maximum-version: TLSv{self.version}"]
+        return [*(bounds if build.number >= H2O_SUITES else bounds[:1]), *suites]
 
     def penstock(self):
         """The keys below `tls:` for Penstock."""

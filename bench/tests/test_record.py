@@ -24,9 +24,9 @@ class Storing(unittest.TestCase):
     def test_paths_and_ports_of_this_machine_are_left_out(self):
         said = record.anonymous("wrk -s /src/p/bench/wrk.lua https://localhost:41233/ /tmp/x1/www", ("/tmp/x1",), "/src/p")
         self.assertEqual(said, "wrk -s ./bench/wrk.lua https://localhost:$PORT/ $RUN/www")
-        said = record.anonymous("python3 bulk.py 41233 /bulk.bin; nginx -p /tmp/x1/nginx-ab_12 -c x", ("/tmp/x1",), "/src")
+        said = record.anonymous("python3 bulk.py 41233 /bulk.bin; nginx -p /tmp/x1/nginx-abcde_12 -c x", ("/tmp/x1",), "/src")
         self.assertEqual(said, "python3 bulk.py $PORT /bulk.bin; nginx -p $RUN/nginx -c x")
-        said = record.anonymous("/opt/here/penstock serve -c /tmp/x1/penstock-ab_12/penstock.yaml", ("/tmp/x1",), "/src")
+        said = record.anonymous("/opt/here/penstock serve -c /tmp/x1/penstock-abcde_12/penstock.yaml", ("/tmp/x1",), "/src")
         self.assertEqual(said, "penstock serve -c $RUN/penstock/penstock.yaml")
 
     def test_a_run_is_read_as_it_was_written_and_another_gets_another_directory(self):

@@ -18,7 +18,7 @@ from harness.stopping import Stopped, bounded
 class Played:
     """A server that is never started."""
 
-    serves_files = False
+    serves_files = is_by_path = False
 
     def __init__(self, *_):
         pass

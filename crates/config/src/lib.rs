@@ -49,7 +49,18 @@ pub use key_paths::KeyPaths;
 #[doc(hidden)]
 pub use load::fuzz_config;
 pub use model::{
-    Access, AccessLog, Acme, AcmeChallenge, AcmeKey, AddressList, Admin, AdminAddress, AkamaiTokens, Balance, BasicAccess, Bounds, Bypass, Cache, CachePolicy, Canonical, CertificateDirectory, CertificateName, ClaimRules, ClientKind, ClientTable, Cluster, ClusterNode, ClusterSource, ClusterTls, CmcdRules, Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountedMetrics, CountryRules, DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage, ExpiredAnswer, ExternalAccount, FieldRule, FieldRules, FixedResponse, Fleet, HandshakeRateLimit, Headers, Health, HostPattern, Hsts, HttpOrigin, HttpsPort, JwtAccess, JwtTokens, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits, LinkExpression, LinkPart, Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer, OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, PublicKey, Redirect, Referers, RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SecureLink, SessionCache, Site, SiteLimits, SiteSettings, SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess, TokenFormat, TokenRules, Uncached, Upgrades,
+    Access, AccessLog, Acme, AcmeChallenge, AcmeKey, AddressList, Admin, AdminAddress, AkamaiTokens, Balance,
+    BasicAccess, Bounds, Bypass, Cache, CachePolicy, Canonical, CertificateDirectory, CertificateName,
+    ClaimRules, ClientKind, ClientTable, Cluster, ClusterNode, ClusterSource, ClusterTls, CmcdRules,
+    Condition, ConditionTest, Config, ConfiguredCertificate, Cors, CorsOrigins, CountedMetrics, CountryRules,
+    DiskTier, DotFiles, EarlyData, EarlyRequests, ErrorPage, ExpiredAnswer, ExternalAccount, FieldRule,
+    FieldRules, FixedResponse, Fleet, HandshakeRateLimit, Headers, Health, HostPattern, Hsts, HttpOrigin,
+    HttpsPort, JwtAccess, JwtTokens, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
+    LinkExpression, LinkPart, Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer,
+    OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, PublicKey, Redirect, Referers, RemoteKeyPlace,
+    RequestRate, Rewrite, Route, RouteMatcher, S3, SecureLink, SessionCache, Site, SiteLimits, SiteSettings,
+    SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
+    TokenFormat, TokenRules, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 #[cfg(any(test, feature = "fuzz"))]

@@ -17,11 +17,17 @@ pub(crate) const SITES: usize = 1024;
 /// Rates that the configurations of one process can name; further ones are not counted.
 pub(crate) const RATES: usize = 16;
 
-/// Entries of a table of the most frequent keys of one worker. The error of a count is at most this part of the total.
+/// Entries that stay in a table of the most frequent keys of one worker. The error of a count is at most this part of the total.
 pub(crate) const TOP_KEYS: usize = 512;
 
-/// Bytes of what a client has made of such a key; the name of the site stands in front. With 120 bytes for each entry, the six tables
-/// of a worker take some 1.2 MiB at most.
+/// Entries of such a table. Those beyond [`TOP_KEYS`] are evicted together: the more they are, the less each costs.
+pub(crate) const TOP_ENTRIES: usize = 704;
+
+/// Cells in which keys without an entry are counted.
+pub(crate) const TOP_CELLS: usize = 4096;
+
+/// Bytes of what a client has made of such a key; the name of the site stands in front. With entries, map and cells, the six tables
+/// of a worker take some 2.2 MiB at most.
 pub(crate) const TOP_KEY_BYTES: usize = 256;
 
 /// Entries shown of each table.

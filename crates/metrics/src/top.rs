@@ -1,11 +1,16 @@
-//! The keys that occur most often, in constant memory (Space-Saving; Metwally, Agrawal, El Abbadi 2005).
+//! The keys that occur most often, in constant memory (Misra, Gries 1982; evictions in batches, Anderson et al. 2017; a filter of
+//! cells, Homem, Carvalho 2010).
 //!
-//! A table has a fixed number of entries. A key without an entry takes the place of the entry with the smallest weight, and that
-//! weight is its error: it may have occurred so often before. A key with more than its share of the total, one in
-//! [`limits::TOP_KEYS`], always has an entry.
+//! A table has a fixed number of entries. When it is full, the entries with the smallest weights leave together, and the largest of
+//! these weights is the table's floor. Keys without an entry are counted together in cells, which know no texts: a key has occurred
+//! at most as often as its cell says. It gets an entry when its cell rises above the floor, and what the cell had is its error.
+//!
+//! At least [`limits::TOP_KEYS`] entries weigh no less than a new floor. Each raise of the floor takes its height from what every one of
+//! these weighs beyond the old floor, and only what is counted adds to that. So the floor is at most the total divided by
+//! [`limits::TOP_KEYS`], and a key with more than this share of the total always has an entry.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -26,8 +31,12 @@ pub(crate) struct TopTable {
     entries: Vec<Entry>,
     /// Places in `entries`, by the hash of the key.
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
-    /// Weights, as they were when an entry was last at the top, with the places: the true ones are no smaller.
-    smallest: BinaryHeap<Reverse<(u64, usize)>>,
+    /// No cell has more.
+    floor: u64,
+    /// What the keys without an entry have at most, by hash. Empty until one is evicted.
+    cells: Vec<u64>,
+    /// The weights of the entries while some are evicted.
+    weights: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,9 +78,26 @@ impl Hasher for Hashed {
     }
 }
 
+impl Entry {
+    fn count(&mut self, bytes: u64, said: Option<&PlayerSaid<'_>>) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if let Some(said) = said {
+            self.players.count(said);
+        }
+    }
+}
+
 impl TopTable {
     pub(crate) fn new(ranking: Ranking) -> Self {
-        Self { ranking, entries: Vec::new(), places: HashMap::default(), smallest: BinaryHeap::new() }
+        Self {
+            ranking,
+            entries: Vec::new(),
+            places: HashMap::default(),
+            floor: 0,
+            cells: Vec::new(),
+            weights: Vec::new(),
+        }
     }
 
     /// Counts a request of `bytes` bytes. `hash` is that of the key, and keyed, so that clients cannot make two alike; `key` makes
@@ -87,57 +113,64 @@ impl TopTable {
         (bytes, said): (u64, Option<&PlayerSaid<'_>>),
         key: impl FnOnce() -> Arc<str>,
     ) {
-        let place = match self.places.get(&hash) {
-            Some(place) => *place,
-            None => self.enter(hash, key()),
-        };
-        if let Some(entry) = self.entries.get_mut(place) {
-            entry.requests += 1;
-            entry.bytes = entry.bytes.saturating_add(bytes);
-            if let Some(said) = said {
-                entry.players.count(said);
-            }
+        if let Some(place) = self.places.get(&hash) {
+            return self.entries[*place].count(bytes, said);
         }
-    }
-
-    /// Makes an entry for a key.
-    fn enter(&mut self, hash: u64, key: Arc<str>) -> usize {
-        let entry = Entry { key, hash, requests: 0, bytes: 0, error: 0, players: TitlePlayers::default() };
-        let place = if self.entries.len() < limits::TOP_KEYS {
-            self.entries.push(entry);
-            let place = self.entries.len() - 1;
-            self.smallest.push(Reverse((0, place)));
-            place
-        } else {
-            let (error, place) = self.smallest();
-            let evicted = std::mem::replace(&mut self.entries[place], Entry { error, ..entry });
-            self.places.remove(&evicted.hash);
-            place
-        };
-        self.places.insert(hash, place);
-        place
-    }
-
-    /// The smallest weight, and its place.
-    fn smallest(&mut self) -> (u64, usize) {
-        loop {
-            let Some(mut top) = self.smallest.peek_mut() else { return (0, 0) };
-            let Reverse((known, place)) = *top;
-            let weight = self.entries[place].weight(self.ranking);
-            if weight == known {
-                return (weight, place);
+        let ranked = if self.ranking == Ranking::Requests { 1 } else { bytes };
+        let mut error = 0;
+        if let Some(cell) = self.cells.get_mut(cell_of(hash)) {
+            let weight = cell.saturating_add(ranked);
+            if weight <= self.floor {
+                *cell = weight;
+                return;
             }
-            // Sinks to where it belongs.
-            *top = Reverse((weight, place));
+            error = *cell;
+        }
+        if self.entries.len() >= limits::TOP_ENTRIES {
+            self.evict();
+        }
+        self.places.insert(hash, self.entries.len());
+        let mut entry =
+            Entry { key: key(), hash, requests: 0, bytes: 0, error, players: TitlePlayers::default() };
+        entry.count(bytes, said);
+        self.entries.push(entry);
+    }
+
+    /// Raises the floor so far that all entries but [`limits::TOP_KEYS`] may leave, and lets as many leave.
+    fn evict(&mut self) {
+        let ranking = self.ranking;
+        let surplus = self.entries.len() - limits::TOP_KEYS;
+        self.weights.clear();
+        self.weights.extend(self.entries.iter().map(|entry| entry.weight(ranking)));
+        let (_, floor, _) = self.weights.select_nth_unstable(surplus);
+        // Some that weigh no more than the old one may have stayed.
+        self.floor = self.floor.max(*floor);
+        self.cells.resize(limits::TOP_CELLS, 0);
+        let mut place = 0;
+        while self.entries.len() > limits::TOP_KEYS && place < self.entries.len() {
+            if self.entries[place].weight(ranking) > self.floor {
+                place += 1;
+                continue;
+            }
+            let evicted = self.entries.swap_remove(place);
+            self.places.remove(&evicted.hash);
+            let cell = &mut self.cells[cell_of(evicted.hash)];
+            *cell = evicted.weight(ranking).max(*cell);
+            if let Some(moved) = self.entries.get(place) {
+                self.places.insert(moved.hash, place);
+            }
         }
     }
 
     /// A copy for the reader. Taken while the worker waits, so it copies no text.
     pub(crate) fn snapshot(&self) -> TopSnapshot {
-        let is_full = self.entries.len() >= limits::TOP_KEYS;
-        let smallest = self.entries.iter().map(|entry| entry.weight(self.ranking)).min();
-        TopSnapshot { entries: self.entries.clone(), absent: smallest.filter(|_| is_full).unwrap_or(0) }
+        TopSnapshot { entries: self.entries.clone(), absent: self.floor }
     }
+}
+
+/// The place of the cell of a hash, by other bits than the place in a map.
+fn cell_of(hash: u64) -> usize {
+    (hash >> 32) as usize % limits::TOP_CELLS
 }
 
 impl Entry {
@@ -241,7 +274,7 @@ mod tests {
             let of =
                 |(requests, bytes): (u64, u64)| if ranking == Ranking::Requests { requests } else { bytes };
             let keys = merged(&[stream.table.snapshot()], ranking, usize::MAX);
-            assert_eq!(keys.len(), limits::TOP_KEYS);
+            assert!((limits::TOP_KEYS..=limits::TOP_ENTRIES).contains(&keys.len()), "{}", keys.len());
             for key in &keys {
                 let truth = of(stream.truth[&*key.key]);
                 let counted = of((key.requests, key.bytes));
@@ -253,6 +286,10 @@ mod tests {
                 assert!(keys.iter().any(|known| *known.key == **key), "{key} has {truth:?}, no entry");
             }
             assert!(keys.iter().all(|key| key.error <= share), "the error is bounded by the share");
+            let floor = stream.table.floor;
+            assert!(floor > 0, "some were evicted");
+            let has_entry = |key: &str| keys.iter().any(|known| *known.key == *key);
+            assert!(stream.truth.iter().all(|(key, truth)| of(*truth) <= floor || has_entry(key)));
         }
     }
 
@@ -263,7 +300,7 @@ mod tests {
             one.count("/both", 10);
             other.count("/both", 1);
         }
-        for number in 0..limits::TOP_KEYS {
+        for number in 0..limits::TOP_ENTRIES {
             // Fills the table: "/both" stays, since the others come once.
             other.count(&format!("/{number}"), 0);
         }
@@ -276,15 +313,33 @@ mod tests {
     }
 
     #[test]
+    fn equally_popular_keys_seldom_take_the_place_of_each_other() {
+        for ranking in [Ranking::Requests, Ranking::Bytes] {
+            let (mut stream, requests) = (Stream::new(ranking), 200_000);
+            let mut made = 0;
+            for _ in 0..requests {
+                let (key, bytes) = (stream.next() % 2_000, stream.next() % 1_000);
+                stream.table.count(stream.hashes.hash_one(key), bytes, || {
+                    made += 1;
+                    Arc::from(key.to_string())
+                });
+            }
+            assert!(made < requests / 10, "{made} entries for {requests} requests");
+        }
+    }
+
+    #[test]
     fn a_table_of_ever_new_keys_keeps_its_size() {
         let mut stream = Stream::new(Ranking::Requests);
         for number in 0..20 * limits::TOP_KEYS {
             stream.count(&format!("/{number}"), 1);
         }
-        let TopTable { entries, places, smallest, .. } = &stream.table;
-        assert_eq!(
-            (entries.len(), places.len(), smallest.len()),
-            (limits::TOP_KEYS, limits::TOP_KEYS, limits::TOP_KEYS)
-        );
+        let TopTable { entries, places, weights, cells, .. } = &stream.table;
+        assert!((limits::TOP_KEYS..=limits::TOP_ENTRIES).contains(&entries.len()), "{}", entries.len());
+        assert!(entries.capacity().max(weights.capacity()) < 2 * limits::TOP_ENTRIES);
+        assert_eq!((places.len(), cells.len()), (entries.len(), limits::TOP_CELLS));
+        for (place, entry) in entries.iter().enumerate() {
+            assert_eq!(places[&entry.hash], place);
+        }
     }
 }

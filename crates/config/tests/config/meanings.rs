@@ -392,9 +392,9 @@ fn an_http_origin_may_say_everything_about_its_servers() {
          host: origin.example.com\n      ca: ec.crt\n      \
          timeouts: {connect: 1s, first_byte: 2s, between_bytes: 300ms}\n      connections: 64\n      connection_age: 90s\n      retries: 0\n      \
          follow_redirects: 1\n      redirect_hosts: [cdn.example, \"192.0.2.7:8080\"]\n      \
+         resolver: [\"192.0.2.53:53\", \"[::1]:5353\"]\n      \
          health: {path: /healthz, interval: 7s, unhealthy_after: 4, healthy_after: 5}\n";
     let config = fixture.read(text).unwrap();
-         resolver: [\"192.0.2.53:53\", \"[::1]:5353\"]\n      \
     let Origin::Http(origin) = &config.sites[0].settings.origin else { panic!("it is HTTP") };
     let targets: Vec<_> =
         origin.targets.iter().map(|server| (server.url.to_string(), server.weight)).collect();
