@@ -87,6 +87,11 @@ fn an_object_requested_twice_survives_a_reboot_on_disk_and_comes_back_to_memory(
     let first = Client::tls(&tiered.server).get("/film.mp4");
     assert!(first.field("Cache-Status").unwrap().starts_with("penstock; hit"));
     body.assert_range(0..600_001, &first.body);
+    // The only request over TLS so far.
+    let line = until("its line in the access log", || {
+        tiered.server.access_log().into_iter().find(|line| line["tls"].is_object())
+    });
+    assert_eq!((&line["tier"], &line["upstream"]), (&"disk".into(), &serde_json::Value::Null), "{line}");
     let range = Client::plain(&tiered.server).get_range("/film.mp4", 300_000, 300_099);
     body.assert_range(300_000..300_100, &range.body);
     assert!(tiered.count("read") >= 10.0);

@@ -52,6 +52,36 @@ fn one_node_shows_the_numbers_and_problems_of_all() {
 }
 
 #[test]
+fn a_line_names_the_node_that_gave_the_object_and_its_own_line_the_origin() {
+    let origin = Origin::answering("200 OK", "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n", "body");
+    let cluster = Cluster::of(2, &origin);
+    let (here, there) = (&cluster.servers[0], &cluster.servers[1]);
+    let mut client = Client::plain(here);
+    let mut number = 0;
+    let line = until("an object of the other node", || {
+        number += 1;
+        let target = format!("/film/{number}");
+        client.get(&target);
+        let line = here.logged(&target);
+        (line["tier"] == "peer").then_some(line)
+    });
+    let other = cluster.plan.address(1);
+    assert_eq!(line["upstream"]["url"], format!("https://{other}"), "{line}");
+    assert!(line["upstream"]["ttfb_ms"].is_number() && line["cache"] == "miss", "{line}");
+    let target = line["target"].as_str().unwrap();
+    let again = Client::plain(there).get(target);
+    assert_eq!(again.text(), "body");
+    let tier = until("the line of a client there", || {
+        there
+            .access_log()
+            .into_iter()
+            .filter(|line| line["target"] == target)
+            .find(|line| line["cache"] == "hit")
+    });
+    assert_eq!(tier["tier"], "memory", "{tier}");
+}
+
+#[test]
 fn a_node_that_is_gone_has_no_numbers_and_no_client_can_ask_for_them() {
     let origin = Origin::answering("200 OK", "Cache-Control: max-age=600\r\n", "from the origin");
     let mut cluster = Cluster::of(2, &origin);
