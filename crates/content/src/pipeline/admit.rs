@@ -2,6 +2,7 @@
 
 mod guard;
 
+use penstock_config::EarlyRequests;
 use penstock_http::{Method, Rejection, Request, Status};
 
 use crate::context::Context;
@@ -117,7 +118,7 @@ fn expectation(client: ClientRequest<'_>) -> Result<(), Refusal> {
 }
 
 fn early(site: &Site, client: ClientRequest<'_>) -> Result<(), Refusal> {
-    if client.early && site.refuses_early { Err(Refusal::Early) } else { Ok(()) }
+    if client.early && site.early_data == EarlyRequests::Refuse { Err(Refusal::Early) } else { Ok(()) }
 }
 
 fn has_passed(site: &Site, client: ClientRequest<'_>) -> Result<(), Refusal> {

@@ -49,7 +49,7 @@ pub struct Site {
     /// How fast each of its responses is sent; `None` is as fast as clients take them.
     pub(crate) pace: Option<Pace>,
     /// Whether early data are answered with 425.
-    pub(crate) refuses_early: bool,
+    pub(crate) early_data: EarlyRequests,
     /// Whether files are served whose path has a segment that begins with a dot.
     pub(crate) dot_files: DotFiles,
     /// Whether small texts are compressed.
@@ -278,7 +278,7 @@ impl Opened<'_> {
             access: Access::new(&raw.access, &self.passwords, now),
             limits: self.limits(&raw.limits, limits_number(number, route), siblings),
             pace: raw.pace,
-            refuses_early: raw.early_data == EarlyRequests::Refuse,
+            early_data: raw.early_data,
             dot_files: raw.dot_files,
             compress: raw.compress,
             index: raw.index.clone(),
