@@ -1,4 +1,4 @@
-// hls.js and dash.js in a real Chromium: what they say (CMCD), what they are told (CMSD), and where they are sent (steering).
+// hls.js, dash.js and Shaka in a real Chromium: what they say (CMCD), what they are told (CMSD), and where they are sent (steering).
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,8 +18,12 @@ const SEGMENTS = 40; // of one second each
 const HTTP = { http: /(?<=listening on )\S+(?=, HTTP\n)/ };
 const TYPES = { m3u8: 'application/vnd.apple.mpegurl', mpd: 'application/dash+xml', m4s: 'video/iso.segment', js: 'text/javascript' };
 const MODULES = fileURLToPath(new URL('node_modules/', import.meta.url));
-const PLAYERS = { '/hls.js': 'hls.js/dist/hls.min.js', '/dash.js': 'dashjs/dist/modern/umd/dash.all.min.js' };
-const PAGE = '<!doctype html><video muted></video><script src="/hls.js"></script><script src="/dash.js"></script>';
+const PLAYERS = {
+  '/hls.js': 'hls.js/dist/hls.min.js',
+  '/dash.js': 'dashjs/dist/modern/umd/dash.all.min.js',
+  '/shaka.js': 'shaka-player/dist/shaka-player.compiled.js',
+};
+const PAGE = `<!doctype html><video muted></video>${Object.keys(PLAYERS).map((script) => `<script src="${script}"></script>`).join('')}`;
 
 let directory, media, origin, pages, server, browser, context, page;
 let asked = []; // what the origin was asked for: targets and fields
@@ -132,7 +136,17 @@ const withDash = (url, cmcd, more = {}) => page.evaluate(([url, cmcd, more]) => 
   player.initialize(document.querySelector('video'), url, true);
 }, [url, cmcd, more]);
 
+/** Plays with Shaka. */
+const withShaka = (url, cmcd) => page.evaluate(async ([url, cmcd]) => {
+  const player = new shaka.Player();
+  await player.attach(document.querySelector('video'));
+  player.configure({ cmcd, streaming: { bufferingGoal: 4 } });
+  await player.load(url);
+  document.querySelector('video').play();
+}, [url, cmcd]);
+
 for (const [name, play] of [
+  ['Shaka', (url, useHeaders) => withShaka(`${url}/manifest.mpd`, { enabled: true, contentId: 'film', useHeaders })],
   ['hls.js', (url, useHeaders) => withHls(`${url}/master.m3u8`, { sessionId: crypto.randomUUID(), contentId: 'film', useHeaders })],
   ['dash.js', (url, useHeaders) => withDash(`${url}/manifest.mpd`, {
     enabled: true, cid: 'film', mode: useHeaders ? 'header' : 'query',
@@ -190,7 +204,7 @@ test('players leave a node that drains, and go on playing', async (t) => {
   const site = `  - {origin: {http: ["http://${address(origin)}"]}, cors: {origins: ["*"]}, steering: {hls: /steering.json, dash: /steering.json, ttl: 1s}}\n`;
   const nodes = await Promise.all([1, 2].map((own) => serve(['-c', configuration(`edge${own}`, site,
     `cluster: {self: edge${own}, nodes: [${list}]}\nlimits: {lame_duck: 1h}`)], HTTP)));
-  t.after(() => Promise.all(nodes.map((node) => { node.tell('SIGTERM'); return node.stop(); })));
+  t.after(() => Promise.all(nodes.map((node) => { node.tell('SIGINT'); return node.stop(); })));
   const [one, two] = nodes.map((node) => `http://${node.http}`);
   const steering = `${two}/steering.json`;
   const until = async (what, done) => {

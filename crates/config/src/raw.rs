@@ -578,7 +578,7 @@ section! {
         open_files: Text, "number", "4096";
         /// Requests that wait for one fetch from an origin, or begin to read what it brings; then 503 with `Retry-After`, or what is stale where that may be sent. When half of them wait, requests of a client network (/24 of IPv4, /56 of IPv6) that has a quarter of this number waiting are refused, so that others have the rest; this machine itself is not limited.
         waiters_per_fill: Text, "number", "50000";
-        /// How long the server goes on accepting after a signal to stop. Meanwhile health checks get 503, each response ends its connection (`Connection: close`, GOAWAY), and idle connections stay open, so that clients and balancers move away without losing a request. Without an admin listener and a listener with `health` it ends as soon as no connection is open. 0 closes listeners and idle connections at once.
+        /// How long the server goes on accepting after a signal to stop. Meanwhile health checks get 503, each response ends its connection (`Connection: close`, GOAWAY), and idle connections stay open, so that clients and balancers move away without losing a request. Without an admin listener, a listener with `health`, and a site of a cluster with `steering` it ends as soon as no connection is open. 0 closes listeners and idle connections at once.
         lame_duck: Text, "time", "5s";
         /// How long running responses may take after that.
         drain_deadline: Text, "time", "30s";

@@ -161,7 +161,7 @@ impl Peer {
 
     /// Takes in what it said to the last health check.
     pub(super) fn note_state(&self) {
-        let note = self.origin.note(0);
+        let note = self.origin.take_note(0);
         if let Some(load) = peer_fields::load(&note) {
             self.load.set(load);
             self.leaving.store(peer_fields::is_leaving(&note), Ordering::Relaxed);

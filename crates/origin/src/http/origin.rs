@@ -116,9 +116,9 @@ impl HttpOrigin {
         self.server(index).map(Server::fault).unwrap_or_default()
     }
 
-    /// The field that the last health check of a server brought; empty if there was none.
-    pub fn note(&self, index: usize) -> String {
-        self.server(index).map(Server::note).unwrap_or_default()
+    /// Takes the field that the last health check of a server brought; empty if there was none, or it was taken.
+    pub fn take_note(&self, index: usize) -> String {
+        self.server(index).map(Server::take_note).unwrap_or_default()
     }
 
     /// The longest time from a request to the head of its response or an error, with all attempts.

@@ -43,7 +43,7 @@ pub(super) struct Server {
     pub(super) counters: OriginCounters,
     /// Why it failed last, for the log.
     fault: Mutex<String>,
-    /// What the last health check brought.
+    /// What the last health check brought, until it is taken.
     note: Mutex<String>,
 }
 
@@ -95,9 +95,9 @@ impl Server {
         *self.fault.lock().unpoisoned() = fault;
     }
 
-    /// What the last health check brought; empty if that was nothing.
-    pub(super) fn note(&self) -> String {
-        self.note.lock().unpoisoned().clone()
+    /// Takes what the last health check brought; empty if that was nothing.
+    pub(super) fn take_note(&self) -> String {
+        std::mem::take(&mut self.note.lock().unpoisoned())
     }
 
     pub(super) fn set_note(&self, note: &str) {

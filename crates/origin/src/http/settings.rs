@@ -134,7 +134,7 @@ pub struct HealthCheck {
     pub path: String,
     /// From the begin of one check to the begin of the next; also the longest time that one may take.
     pub interval: Duration,
-    /// A field of the response that is kept for [`HttpOrigin::note`](super::HttpOrigin::note).
+    /// A field of the response that is kept for [`HttpOrigin::take_note`](super::HttpOrigin::take_note).
     pub note: Option<&'static str>,
 }
 

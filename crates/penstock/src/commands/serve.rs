@@ -356,7 +356,11 @@ impl Service for Running {
     }
 
     fn may_drain(&self) -> bool {
-        let is_checked = self.admin.is_some() || self.config.listeners.iter().any(|one| one.health.is_some());
+        // Players that are steered away come with new connections until they know.
+        let steers = self.config.cluster.is_some()
+            && self.config.sites.iter().any(|site| site.settings.players.steering.is_some());
+        let is_checked =
+            steers || self.admin.is_some() || self.config.listeners.iter().any(|one| one.health.is_some());
         !is_checked && self.server.open_connections() == 0
     }
 
