@@ -148,7 +148,7 @@ impl Shared {
     }
 
     /// Keeps the right while this edge orders, and fetches the answers of others meanwhile. Never returns.
-    async fn mirror(&self, storage: &Storage) {
+    async fn mirror(&self, storage: &Storage) -> ! {
         let mut fetched: Option<(PathBuf, Vec<u8>)> = None;
         loop {
             sleep(limits::ACME_MIRROR).await;

@@ -60,7 +60,7 @@ struct Shown {
 
 fn read(arguments: &CheckArgs) -> Source {
     // The parser of the command line demands one of them.
-    let path = arguments.file.as_deref().or(arguments.config.as_deref()).unwrap_or(Path::new("-"));
+    let path = arguments.file.as_deref().or(arguments.config.as_deref()).unwrap_or_else(|| Path::new("-"));
     if path != Path::new("-") {
         let shown = Shown { path: path.to_owned(), name: path.to_owned() };
         return Source { shown, text: None, config: Config::load(path) };
