@@ -288,10 +288,10 @@ section! {
         early_data: Text, "`allow`, `refuse`", "allow";
         /// Files of a directory whose path has a segment that begins with a dot, such as `.env` or `.git/config`: `deny` answers 404, `allow` serves them. `.well-known` is always served.
         dot_files: Text, "`allow`, `deny`", "deny";
-        /// The file that answers for a directory.
-        index: Text, "file name", "index.html";
         /// Compress manifests, subtitles and other small texts for clients that accept it: files, and what the cache has of an HTTP origin; see [caching.md](caching.md#compression).
         compress: Text, "`true`, `false`", "true";
+        /// The file that answers for a directory.
+        index: Text, "file name", "index.html";
         /// `https` answers requests of plain HTTP with a redirect to HTTPS, or a section that redirects all requests; see [rules.md](rules.md#redirects).
         redirect: Spanned<WordOr<Redirect>>, "`https` or section", "off";
         /// A response without an origin; see [rules.md](rules.md#fixed-responses).
@@ -582,5 +582,7 @@ section! {
         lame_duck: Text, "time", "5s";
         /// How long running responses may take after that.
         drain_deadline: Text, "time", "30s";
+        /// How long a new process (SIGUSR2) may take until it accepts connections. Then it is ended, and this one goes on.
+        successor_start: Text, "time", "1m";
     }
 }

@@ -65,6 +65,7 @@ fn origin(address: SocketAddr, authorities: Authorities) -> Arc<HttpOrigin> {
         authorities: Some(authorities),
         identity: None,
         s3: None,
+        resolvers: Arc::default(),
         redirect_hosts: Vec::new(),
         health_check: None,
         proxy_protocol: false,

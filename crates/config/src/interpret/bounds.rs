@@ -73,13 +73,19 @@ pub(super) fn limits(section: Option<&Spanned<raw::Limits>>, reader: &mut Reader
             &day(0),
             default.drain_deadline,
         ),
-        ..connections(raw, uploads(raw, default, reader), reader)
+        successor_start: reader.time(
+            "successor_start",
+            raw.successor_start.as_ref(),
+            &(Duration::from_secs(1)..=Duration::from_secs(600)),
+            default.successor_start,
+        ),
+        ..connections(raw, &uploads(raw, &default, reader), reader)
     };
     require_target_in_head(&limits, raw.target_bytes.as_ref().or(raw.head_bytes.as_ref()), reader);
     limits
 }
 
-fn connections(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {
+fn connections(raw: &raw::Limits, default: &Limits, reader: &mut Reader<'_>) -> Limits {
     let many = 1..=u64::from(u32::MAX);
     let any = 0..=u64::from(u32::MAX);
     let deadline = Duration::from_millis(100)..=Duration::from_secs(600);
@@ -110,7 +116,7 @@ fn connections(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> L
             &deadline,
             default.handshake_deadline,
         ),
-        ..default
+        ..*default
     }
 }
 
@@ -122,7 +128,7 @@ fn handshake_rate(raw: Option<&Text>, reader: &mut Reader<'_>) -> HandshakeRateL
     NonZeroU32::new(number).map_or(HandshakeRateLimit::None, HandshakeRateLimit::PerSecond)
 }
 
-fn uploads(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limits {
+fn uploads(raw: &raw::Limits, default: &Limits, reader: &mut Reader<'_>) -> Limits {
     let any = 0..=u64::from(u32::MAX);
     Limits {
         upload_rate: reader.size("upload_rate", raw.upload_rate.as_ref(), &(0..=GIB), default.upload_rate),
@@ -150,7 +156,7 @@ fn uploads(raw: &raw::Limits, default: Limits, reader: &mut Reader<'_>) -> Limit
             &any,
             default.fetches_per_network,
         ),
-        ..default
+        ..*default
     }
 }
 

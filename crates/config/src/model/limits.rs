@@ -67,6 +67,8 @@ pub struct Limits {
     pub lame_duck: Duration,
     /// How long running responses may take after that.
     pub drain_deadline: Duration,
+    /// How long a process that succeeds this one may take until it accepts connections.
+    pub successor_start: Duration,
 }
 
 impl Default for Limits {
@@ -96,6 +98,7 @@ impl Default for Limits {
             waiters_per_fill: limits::WAITERS_PER_FILL,
             lame_duck: Duration::from_secs(limits::LAME_DUCK_SECONDS),
             drain_deadline: Duration::from_secs(limits::DRAIN_DEADLINE_SECONDS),
+            successor_start: Duration::from_secs(limits::SUCCESSOR_START_SECONDS),
         }
     }
 }

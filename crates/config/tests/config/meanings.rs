@@ -279,6 +279,7 @@ limits:
   waiters_per_fill: 17
   lame_duck: 20s
   drain_deadline: 0
+  successor_start: 90s
 ";
     let limits = Fixture::new().read(&around(lines)).unwrap().limits;
     let wanted = Limits {
@@ -306,6 +307,7 @@ limits:
         waiters_per_fill: 17,
         lame_duck: Duration::from_secs(20),
         drain_deadline: Duration::ZERO,
+        successor_start: Duration::from_secs(90),
     };
     assert_eq!(limits, wanted);
 }
@@ -407,9 +409,9 @@ fn an_http_origin_may_say_everything_about_its_servers() {
     assert_eq!((origin.connections, origin.retries), (64, 0));
     assert_eq!(origin.connection_age, Duration::from_secs(90));
     assert_eq!(origin.redirect_hosts, ["cdn.example", "192.0.2.7:8080"]);
+    assert_eq!(origin.resolvers, ["192.0.2.53:53", "[::1]:5353"].map(|address| address.parse().unwrap()));
     assert_eq!(origin.health.check.as_deref(), Some("/healthz"));
     assert_eq!(origin.health.interval, Duration::from_secs(7));
-    assert_eq!(origin.resolvers, ["192.0.2.53:53", "[::1]:5353"].map(|address| address.parse().unwrap()));
     assert_eq!((origin.health.unhealthy_after, origin.health.healthy_after), (4, 5));
 }
 

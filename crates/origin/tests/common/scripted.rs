@@ -58,7 +58,7 @@ pub(crate) fn settings(servers: &[SocketAddr]) -> OriginSettings {
         authorities: None,
         identity: None,
         s3: None,
-        resolvers: std::sync::Arc::default(),
+        resolvers: Arc::default(),
         redirect_hosts: Vec::new(),
         health_check: None,
         proxy_protocol: false,

@@ -388,7 +388,7 @@ impl Running {
         let program =
             self.program.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
         let admin = self.admin.as_ref().map(AdminListener::socket).transpose()?;
-        let successor = Successor::start(program)?;
+        let successor = Successor::start(program, self.config.limits.successor_start)?;
         tracing::info!("handing over to process {}, {}", successor.id(), program.path.display());
         self.successor = SuccessorState::Starts(successor.id());
         let (sender, outcome) = oneshot::channel();

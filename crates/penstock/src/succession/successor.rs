@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use penstock_console::AdminSocket;
 use penstock_edge::{GivenTier, Inheritance, ListenSocket, Server};
@@ -16,8 +16,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
 
+use super::VARIABLE;
 use super::message::{Channel, DESCRIPTORS_MAX};
-use super::{START_LIMIT, VARIABLE};
 
 /// Variables that a service manager meant for this process.
 const OWN_VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
@@ -43,6 +43,8 @@ impl Program {
 pub(crate) struct Successor {
     channel: Channel,
     child: Child,
+    /// How long it may take.
+    limit: Duration,
 }
 
 /// A successor that accepts connections.
@@ -56,10 +58,10 @@ impl Successor {
     ///
     /// # Errors
     /// What the system said.
-    pub(crate) fn start(program: &Program) -> io::Result<Self> {
+    pub(crate) fn start(program: &Program, limit: Duration) -> io::Result<Self> {
         let (own, its) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let channel = Channel(own);
-        channel.set_patience(Some(START_LIMIT))?;
+        channel.set_patience(Some(limit))?;
         let (name, arguments) = program.arguments.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(&program.path);
         command.arg0(name).args(arguments).stdin(Stdio::from(its));
@@ -68,7 +70,7 @@ impl Successor {
             command.env_remove(variable);
         }
         let child = with_port_capability(|| command.spawn())?;
-        Ok(Self { channel, child })
+        Ok(Self { channel, child, limit })
     }
 
     /// The id of its process.
@@ -85,7 +87,7 @@ impl Successor {
         server: &Server,
         admin: Option<AdminSocket>,
     ) -> Result<Accepted, String> {
-        let deadline = Instant::now() + START_LIMIT;
+        let deadline = Instant::now() + self.limit;
         let begun = self.wait_for("begin", deadline).and_then(|()| {
             let inheritance = server.begin_hand_over();
             let given = self.give(&inheritance, admin.as_ref());
@@ -116,7 +118,7 @@ impl Successor {
                 Ok(None) => return Err("the new process has ended before it was ready".to_owned()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Some(_)) | Err(_) => {
-                    return Err(format!("the new process was not ready within {START_LIMIT:?}"));
+                    return Err(format!("the new process was not ready within {:?}", self.limit));
                 }
             }
         }

@@ -413,7 +413,7 @@ fn a_preflight_may_ask_for_ranges() {
 
 #[test]
 fn pages_that_refuse_a_request_have_the_cors_fields_of_its_site() {
-    let origin = penstock_testkit::origin::Origin::start(|_, _, _| false);
+    let origin = Origin::start(|_, _, _| false);
     let server = Setup::new()
         .sites(&format!("- {{origin: {{http: [\"{}\"]}}, headers: {{cors: \"*\"}}}}", origin.url()))
         .limits("body_bytes: 10")

@@ -23,6 +23,7 @@ mod http2;
 mod http3;
 mod listeners;
 mod loops;
+mod mounted;
 mod numbers;
 mod operation;
 mod players;

@@ -4,6 +4,7 @@ mod fleet;
 mod pebble;
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use penstock_testkit::{
     Certificates, Client, Process, ReservedAddress, Server, Setup, Tool, disk_directory, program, until,
 };
 use rustix::process::Signal;
+
+use crate::mounted::Mounted;
 
 /// A server's listeners, of which an authority knows the ports.
 struct Ports {
@@ -414,4 +417,35 @@ fn an_authority_that_hangs_or_lies_costs_a_bounded_attempt_and_the_site_is_serve
             scope.spawn(move || meet(how, words));
         }
     });
+}
+
+#[test]
+fn a_storage_without_space_is_a_failure_of_this_machine_and_the_order_follows_once_there_is_some() {
+    let ports = Ports::reserve();
+    let Some(pebble) = ports.pebble() else { return };
+    let Some(mount) = Mounted::new("256k") else { return };
+    let pebble = pebble.start();
+    let storage = mount.path().join("acme");
+    let filler = mount.path().join("filler");
+    let fill = || {
+        let mut file = fs::File::create(&filler).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    };
+    let setup = ports.setup(&pebble.section(&format!("storage: {}", storage.display())));
+    let mut server = setup.start();
+    let first = wait_for_certificate(&server, "a.example", "");
+    pebble.suggest(&first, "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z");
+    fill();
+    server.start_again(Signal::TERM);
+    let line = server.wait_for_log("acme: no certificate for a.example: acme: cannot write ");
+    assert!(line.contains("No space left on device"), "{line}");
+    until("a failure", || (orders(&server, "local") >= 1.0).then_some(()));
+    assert_eq!(shown(&server, "a.example"), first, "the certificate that is there is served");
+    let kept = fs::read_to_string(
+        files_below(&storage).iter().find(|file| file.ends_with("a.example.pem")).unwrap(),
+    );
+    assert!(kept.unwrap().contains(first.trim()), "it is whole");
+    fs::remove_file(&filler).unwrap();
+    server.start_again(Signal::TERM);
+    wait_for_certificate(&server, "a.example", &first);
 }

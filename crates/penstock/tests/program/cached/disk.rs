@@ -8,6 +8,8 @@ use penstock_testkit::{Client, Content, Metrics, Server, Setup, until};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::mounted::Mounted;
+
 /// A server in front of an origin with small slices, little memory and a disk.
 pub(crate) struct Tiered {
     pub(crate) server: Server,
@@ -180,54 +182,18 @@ fn a_disk_that_is_missing_at_the_start_does_not_keep_the_server_from_serving() {
 
 #[test]
 fn a_full_file_system_takes_the_disk_out_and_nothing_else() {
-    let mount = penstock_testkit::disk_directory();
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=128k", "none"])
-        .arg(mount.path())
-        .status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        println!("SKIPPED: this user may not mount a small file system");
-        return;
-    }
+    let Some(mount) = Mounted::new("128k") else { return };
     let body = Content::new(57, 300_000);
     let origin = film(&body);
     let memory = penstock_testkit::memory_directory();
-    {
-        let server = setup(&origin, memory.path(), &mount.path().join("disk")).start();
-        server.expect_warning("cannot write: No space left on device");
-        for _ in 0..3 {
-            body.assert_range(0..300_000, &Client::plain(&server).get("/film.mp4").body);
-        }
-        let in_service = || server.metrics().sum("penstock_cache_disk_in_service", &[]);
-        until("it is noticed", || (in_service() == 0.0).then_some(()));
-        body.assert_range(0..300_000, &Client::tls(&server).get("/film.mp4").body);
+    let server = setup(&origin, memory.path(), &mount.path().join("disk")).start();
+    server.expect_warning("cannot write: No space left on device");
+    for _ in 0..3 {
+        body.assert_range(0..300_000, &Client::plain(&server).get("/film.mp4").body);
     }
-    let unmounted = std::process::Command::new("umount").arg(mount.path()).status().unwrap();
-    assert!(unmounted.success());
-}
-
-/// A small file system in memory; unmounted on drop. `None` without the right to mount.
-struct Mounted(TempDir);
-
-impl Mounted {
-    fn new(size: &str) -> Option<Self> {
-        let mount = penstock_testkit::disk_directory();
-        let options = format!("size={size},mode=0700");
-        let mut command = std::process::Command::new("mount");
-        let mounted = command.args(["-t", "tmpfs", "-o", &options, "none"]).arg(mount.path()).status();
-        if !mounted.is_ok_and(|status| status.success()) {
-            println!("SKIPPED: this user may not mount a small file system");
-            return None;
-        }
-        Some(Self(mount))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Lazily: a server may still have its files open.
-        drop(std::process::Command::new("umount").arg("-l").arg(self.0.path()).status());
-    }
+    let in_service = || server.metrics().sum("penstock_cache_disk_in_service", &[]);
+    until("it is noticed", || (in_service() == 0.0).then_some(()));
+    body.assert_range(0..300_000, &Client::tls(&server).get("/film.mp4").body);
 }
 
 #[test]
@@ -236,7 +202,7 @@ fn downloads_go_past_a_memory_tier_whose_file_system_others_fill() {
     let Some(mount) = Mounted::new("16m") else { return };
     let body = Content::new(58, LENGTH);
     let origin = film(&body);
-    let directory = mount.0.path().join("tier");
+    let directory = mount.path().join("tier");
     let cache =
         format!("cache: {{slice: 64KiB, memory: {{directory: {}, size: 12MiB}}}}", directory.display());
     let server = Setup::new().sites(&origin.sites()).section(&cache).start();
@@ -247,7 +213,7 @@ fn downloads_go_past_a_memory_tier_whose_file_system_others_fill() {
             client.begin(&format!("/film{number}.mp4"));
             begun.push((client.take(100_000).unwrap(), client));
         }
-        let mut other = fs::File::create(mount.0.path().join("other")).unwrap();
+        let mut other = fs::File::create(mount.path().join("other")).unwrap();
         while std::io::Write::write_all(&mut other, &[1; 4096]).is_ok() {}
         let body = &body;
         for (mut bytes, mut client) in begun {

@@ -12,6 +12,7 @@ mod purges;
 mod sessions;
 mod store;
 mod tickets;
+mod upgrades;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

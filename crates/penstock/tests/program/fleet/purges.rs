@@ -15,7 +15,7 @@ use super::{Fleet, operations, serving, until_connected};
 pub(super) struct Edge {
     pub(super) server: Server,
     /// Where its memory tier is.
-    _memory: TempDir,
+    pub(super) _memory: TempDir,
 }
 
 impl Edge {
@@ -68,7 +68,7 @@ pub(super) fn counting() -> Origin {
 }
 
 /// How many edges have applied a purge, and how many there are.
-fn applied(report: &Value) -> (u64, u64) {
+pub(super) fn applied(report: &Value) -> (u64, u64) {
     assert_eq!(report["published"], true, "{report}");
     (report["applied"].as_u64().unwrap(), report["edges"].as_u64().unwrap())
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
+use std::thread;
 
 use penstock_testkit::{Client, Server, Setup, Tool, until};
 use rustix::process::Signal;
@@ -88,6 +89,60 @@ fn lines_go_to_a_socket_of_syslog() {
         server.pid().as_raw_nonzero()
     );
     assert_eq!(datagram, expected);
+}
+
+/// Fills the socket and the queue of a log that nothing reads, by long targets.
+fn ask_until_lines_are_dropped(server: &Server) {
+    let target = format!("/{}", "x".repeat(6_000));
+    let mut client = Client::plain(server);
+    until("lines that are dropped", || {
+        for _ in 0..500 {
+            assert_eq!(client.get(&target).status, 404);
+        }
+        let dropped = server.metrics().sum("penstock_access_log_dropped_total", &["reason=\"queue_full\""]);
+        (dropped > 0.0).then_some(())
+    });
+}
+
+#[test]
+fn a_receiver_of_syslog_that_does_not_read_delays_no_request_and_gets_later_lines_once_it_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let receiver = UnixDatagram::bind(&path).unwrap();
+    let server = server_with(&format!("path: {}, fields: [status, target]", path.display()), SITE);
+    server.file("clip.mp4", 1_000);
+    ask_until_lines_are_dropped(&server);
+    // Nothing reads any more when it ends.
+    server.tolerate_warning("the access log is stuck in a write");
+    let mut client = Client::plain(&server);
+    assert_eq!(client.get("/clip.mp4").status, 200);
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut buffer = [0; 16_384];
+            loop {
+                let length = receiver.recv(&mut buffer).unwrap();
+                if buffer[..length].ends_with(b"{\"status\":404,\"target\":\"/the-end\"}") {
+                    return;
+                }
+            }
+        });
+        until("the last line", || {
+            client.get("/the-end");
+            reading.is_finished().then_some(())
+        });
+    });
+}
+
+#[test]
+fn a_receiver_of_syslog_that_does_not_read_does_not_keep_the_program_from_ending() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let _receiver = UnixDatagram::bind(&path).unwrap();
+    let server = server_with(&format!("path: {}, fields: [target]", path.display()), SITE);
+    ask_until_lines_are_dropped(&server);
+    server.expect_warning("the access log is stuck in a write");
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A new process succeeds the one that serves (SIGUSR2), and no client notices.
 
+use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use penstock_testkit::frames::{Peer, get};
 use penstock_testkit::origin::{Origin, file, target};
 use penstock_testkit::{Client, Content, Server, Setup, Stream, Tool, until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{LARGE, ask_admin, downloading, finish, text_of};
 
@@ -152,6 +154,11 @@ const CACHED: u64 = 10 << 20;
 
 impl Cached {
     fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with further limits, behind a comma.
+    fn start_with(limit: &str) -> Self {
         let (small, large) = (Content::new(71, SMALL), Content::new(72, CACHED));
         let bodies = (small.all(), large.all());
         let origin = Origin::start(move |head, _, stream| {
@@ -161,7 +168,7 @@ impl Cached {
         let memory = penstock_testkit::memory_directory();
         let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
         let setup = Setup::new().sites(&origin.sites()).section(&cache);
-        let server = setup.limits("drain_deadline: 1m, lame_duck: 0").start();
+        let server = setup.limits(&format!("drain_deadline: 1m, lame_duck: 0{limit}")).start();
         Self { origin, small, large, server, _memory: memory }
     }
 
@@ -368,4 +375,26 @@ fn a_stop_while_a_successor_starts_ends_both() {
     kill_process(successor, Signal::CONT).unwrap();
     assert!(cached.server.wait().success());
     until("no process to listen", || Client::try_connect(cached.server.http()).is_none().then_some(()));
+}
+
+/// A configuration that is a pipe which nothing writes to: the new process waits for it, and says nothing.
+#[test]
+fn a_successor_that_is_silent_for_all_of_its_time_changes_nothing() {
+    let cached = Cached::start_with(", successor_start: 1s");
+    cached.status("/one.mp4");
+    let id = cached.server.pid();
+    let path = cached.server.directory().join("penstock.yaml");
+    let text = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    cached.server.expect_warning("not handed over: the new process was not ready within 1s");
+    let silent = cached.begin(1);
+    cached.server.logs("this process goes on", 1);
+    assert!(test_kill_process(silent).is_err(), "it was ended");
+    assert_eq!(cached.server.pid(), id);
+    assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, text).unwrap();
+    cached.server.hand_over();
+    assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
 }
