@@ -152,10 +152,10 @@ async fn prepare<'r>(
     }
     guard(context, site, client, permit).await?;
     let admitted = admit(context, site, client)?;
-    let unsigned = admitted.map(|Admitted { target, cookies }| {
-        if !cookies.is_empty() {
+    let unsigned = admitted.map(|Admitted { target, given }| {
+        if !given.is_empty() {
             // The cell is empty: this is the only place that fills it.
-            let _is_set = exchange.cookies.set(cookies.into());
+            let _is_set = exchange.given.set(given.into());
         }
         target
     });

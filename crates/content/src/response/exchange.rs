@@ -44,15 +44,15 @@ pub(crate) struct Exchange<'e> {
     interim: OnceCell<InterimHeads>,
     /// The name of the request; made with its first use.
     pub(crate) id: OnceCell<RequestId>,
-    /// Values of Set-Cookie that the token of the request has earned.
-    pub(crate) cookies: OnceCell<Box<[String]>>,
+    /// Fields of the response that the token of the request has earned.
+    pub(crate) given: OnceCell<Box<[(String, String)]>>,
 }
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
         let requester = Requester::Client(client.address.ip());
-        let (interim, id, cookies) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Self { context, request: client.head, client, requester, site, interim, id, cookies }
+        let (interim, id, given) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { context, request: client.head, client, requester, site, interim, id, given }
     }
 
     /// Appends the value that a variable has for this request. The path is the one that the client asks for.
