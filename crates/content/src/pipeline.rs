@@ -210,10 +210,10 @@ async fn prepare<'r>(
         return Ok(Prepared::Response(Box::new(response)));
     }
     let admitted = admit(context, site, client)?;
-    let unsigned = admitted.map(|Admitted { target, cookies }| {
-        if !cookies.is_empty() {
+    let unsigned = admitted.map(|Admitted { target, given }| {
+        if !given.is_empty() {
             // The cell is empty: this is the only place that fills it.
-            let _is_set = exchange.cookies.set(cookies.into());
+            let _is_set = exchange.given.set(given.into());
         }
         target
     });

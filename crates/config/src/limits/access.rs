@@ -107,6 +107,9 @@ pub const REVOKED_TOKENS: usize = 1_000_000;
 /// Bytes of a cookie that is given back for a token: browsers drop longer ones (RFC 6265 §6.1).
 pub const TOKEN_COOKIE_BYTES: usize = 4000;
 
+/// How long a client keeps the cookie with a token that was renewed: a day. The token says when it ends.
+pub const RENEWED_COOKIE_SECONDS: u64 = 86_400;
+
 /// Bytes of one pattern of a token: a comparison takes time by their number.
 pub const TOKEN_PATTERN_BYTES: usize = 1024;
 

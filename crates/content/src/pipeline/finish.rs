@@ -39,8 +39,8 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     if let (Some(policy), true) = (&site.hsts, secure) {
         fields.field(HSTS, policy);
     }
-    for cookie in exchange.cookies.get().into_iter().flatten() {
-        fields.field("Set-Cookie", cookie);
+    for (name, value) in exchange.given.get().into_iter().flatten() {
+        fields.parsed_field(name.as_bytes(), [value.as_bytes(), b""]);
     }
     if !site.response_rules.is_empty() {
         change_response(&site.response_rules, exchange, response.cache_status, fields);

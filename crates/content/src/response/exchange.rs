@@ -61,8 +61,8 @@ pub(crate) struct Exchange<'e> {
     interim: OnceCell<InterimHeads>,
     /// The name of the request; made with its first use.
     pub(crate) id: OnceCell<RequestId>,
-    /// Values of Set-Cookie that the token of the request has earned.
-    pub(crate) cookies: OnceCell<Box<[String]>>,
+    /// Fields of the response that the token of the request has earned.
+    pub(crate) given: OnceCell<Box<[(String, String)]>>,
     /// Where the first bytes of the response come from; `None` until that is known.
     pub(crate) tier: Cell<Option<Tier>>,
     /// The request to an origin for this one; made with the first.
@@ -81,7 +81,7 @@ impl<'e> Exchange<'e> {
             next: None,
             interim: OnceCell::new(),
             id: OnceCell::new(),
-            cookies: OnceCell::new(),
+            given: OnceCell::new(),
             tier: Cell::new(None),
             upstream: OnceCell::new(),
         }

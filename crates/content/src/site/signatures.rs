@@ -29,18 +29,21 @@ impl Signatures {
         Self(Arc::clone(verified))
     }
 
-    /// Verifies a signature with the keys that may have made it.
+    /// Verifies a signature with the keys that may have made it. Returns the one that has.
     ///
     /// # Errors
     /// [`TokenRefusal::UnknownKey`], [`TokenRefusal::WrongSignature`].
-    pub(crate) fn verify(&self, keys: &TokenKeys, signed: Signed<'_>) -> Result<(), TokenRefusal> {
+    pub(crate) fn verify<'k>(
+        &self,
+        keys: &'k TokenKeys,
+        signed: Signed<'k>,
+    ) -> Result<&'k TokenKey, TokenRefusal> {
         let mut candidates =
             keys.candidates(signed.algorithm, signed.id).take(limits::TOKEN_KEYS_TRIED).peekable();
         if candidates.peek().is_none() {
             return Err(TokenRefusal::UnknownKey);
         }
-        let is_right = candidates.any(|key| self.is_right(key, signed));
-        if is_right { Ok(()) } else { Err(TokenRefusal::WrongSignature) }
+        candidates.find(|key| self.is_right(key, signed)).ok_or(TokenRefusal::WrongSignature)
     }
 
     fn is_right(&self, key: &TokenKey, signed: Signed<'_>) -> bool {

@@ -14,7 +14,7 @@ mod cloudfront;
 mod cose;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
-mod given_cookies;
+mod given_fields;
 mod json;
 mod keys;
 pub mod makers;
@@ -60,8 +60,8 @@ pub(crate) struct TokenVerifier {
 pub(crate) struct Admitted<'r> {
     /// Its target without tokens.
     pub(crate) target: UnsignedTarget<'r>,
-    /// Values of Set-Cookie, so that further requests need no token in their targets.
-    pub(crate) cookies: Vec<String>,
+    /// Fields of the response: cookies, so that further requests need no token in their targets, and renewed tokens.
+    pub(crate) given: Vec<(String, String)>,
 }
 
 impl TokenVerifier {
@@ -135,9 +135,9 @@ impl TokenVerifier {
             });
             match grant {
                 Ok(grant) => {
-                    let cookies = self.places.given_cookies(token, &grant, &asked);
+                    let given = self.places.given_fields(token, &grant, &asked);
                     drop(asked);
-                    return Ok(Admitted { target, cookies });
+                    return Ok(Admitted { target, given });
                 }
                 Err(why) if refusal == TokenRefusal::Missing => refusal = why,
                 Err(_) => {}

@@ -129,7 +129,9 @@ impl<'t> Token<'t> {
             Some(id) => plain(id)?.into_owned(),
             None => hexadecimal(&self.mark),
         };
-        let Some(acl) = self.acl else { return Ok(Grant { end: self.end, id, scope: Scope::One }) };
+        let Some(acl) = self.acl else {
+            return Ok(Grant { end: self.end, id, scope: Scope::One, renewed: None });
+        };
         // Generators that escape values escape `!` too.
         let whole = if acl.contains('/') { Cow::Borrowed(acl) } else { plain(acl)? };
         for pattern in whole.split('!').take(limits::TOKEN_PATTERNS) {
@@ -137,7 +139,7 @@ impl<'t> Token<'t> {
             if wildcards::matches(pattern.as_bytes(), &asked.path) {
                 let directory = wildcards::directory_of(&pattern);
                 let scope = directory.map_or(Scope::One, |directory| Scope::Below(directory.to_owned()));
-                return Ok(Grant { end: self.end, id, scope });
+                return Ok(Grant { end: self.end, id, scope, renewed: None });
             }
         }
         Err(TokenRefusal::OtherPath)

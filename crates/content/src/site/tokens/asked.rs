@@ -94,6 +94,19 @@ pub(super) struct Grant {
     /// Its name on a list of revoked tokens; empty for one that cannot be revoked.
     pub(super) id: String,
     pub(super) scope: Scope,
+    /// A token with a later end.
+    pub(super) renewed: Option<Renewed>,
+}
+
+/// A token with a later end, and where the client gets it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Renewed {
+    /// Where the other one was.
+    AsItCame(String),
+    /// In a cookie, which may have a name.
+    Cookie(Option<String>, String),
+    /// In a field of the response, which may have a name.
+    Field(Option<String>, String),
 }
 
 /// The paths that a token opens.

@@ -3,6 +3,7 @@
 //! A token with a claim that is not understood here is refused, as the standard says.
 
 mod claims;
+mod renewal;
 mod uri;
 
 use std::sync::Arc;
@@ -41,13 +42,13 @@ impl Format for CommonAccess {
         let text = written(parts.first().copied().flatten())?;
         let bytes = BASE64URL.decode(&*text).map_err(|_| TokenRefusal::Malformed)?;
         let token = CoseMessage::parse(&bytes).ok_or(TokenRefusal::Malformed)?;
-        let signed = Signed {
-            algorithm: token.algorithm,
-            id: token.key.as_deref(),
-            message: &token.message(),
-            mark: &token.mark,
-        };
-        self.signatures.verify(&self.keys.contents(asked.visitor.io, asked.visitor.now), signed)?;
-        ClaimSet::parse(&token.payload).ok_or(TokenRefusal::Malformed)?.grant(&self.wanted, asked)
+        let message = token.message();
+        let id = token.key.as_deref();
+        let signed = Signed { algorithm: token.algorithm, id, message: &message, mark: &token.mark };
+        let keys = self.keys.contents(asked.visitor.io, asked.visitor.now);
+        let key = self.signatures.verify(&keys, signed)?;
+        let claims = ClaimSet::parse(&token.payload).ok_or(TokenRefusal::Malformed)?;
+        let grant = claims.grant(&self.wanted, asked)?;
+        Ok(Grant { renewed: renewal::renewed(&token, &claims, key, asked), ..grant })
     }
 }

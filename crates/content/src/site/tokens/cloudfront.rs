@@ -41,7 +41,7 @@ impl CloudFront {
             let keys = keys.contents(asked.visitor.io, asked.visitor.now);
             let signed = Signed { algorithm: token.algorithm, id: None, message, mark: &token.signature };
             match self.signatures.verify(&keys, signed) {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(why) => refusal = why,
             }
         }
@@ -67,7 +67,7 @@ impl Format for CloudFront {
                 if !urls(asked).iter().any(|url| is_of_resource(&policy.resource, url)) {
                     return Err(TokenRefusal::OtherPath);
                 }
-                Ok(Grant { end: policy.end, id, scope: scope_of(&policy.resource) })
+                Ok(Grant { end: policy.end, id, scope: scope_of(&policy.resource), renewed: None })
             }
             Written::Expires(end) => {
                 let mut refusal = TokenRefusal::OtherPath;
@@ -75,7 +75,7 @@ impl Format for CloudFront {
                     match self.verify_signature(&token, canned(&url, *end).as_bytes(), asked) {
                         Ok(()) => {
                             asked.is_within(None, *end)?;
-                            return Ok(Grant { end: *end, id, scope: Scope::One });
+                            return Ok(Grant { end: *end, id, scope: Scope::One, renewed: None });
                         }
                         Err(why) => refusal = why,
                     }

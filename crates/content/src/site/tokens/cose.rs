@@ -1,5 +1,6 @@
 //! Messages of COSE (RFC 9052) with one recipient or signer.
 
+use aws_lc_rs::hmac;
 use ciborium::Value;
 use penstock_config::TokenAlgorithm;
 
@@ -22,6 +23,7 @@ pub(super) struct CoseMessage {
     pub(super) key: Option<String>,
     /// As it was sent: it is authenticated.
     protected: Vec<u8>,
+    unprotected: Value,
     pub(super) payload: Vec<u8>,
     pub(super) mark: Vec<u8>,
 }
@@ -40,8 +42,8 @@ impl CoseMessage {
         let [protected, unprotected, payload, mark] =
             <[Value; 4]>::try_from(value.into_array().ok()?).ok()?;
         let (protected, payload) = (protected.into_bytes().ok()?, payload.into_bytes().ok()?);
-        let (first, second) = (whole(&protected)?, unprotected);
-        let header = |name| of_label(&first, name).or_else(|| of_label(&second, name));
+        let first = whole(&protected)?;
+        let header = |name| of_label(&first, name).or_else(|| of_label(&unprotected, name));
         // Extensions that have to be understood are not (RFC 9052 §3.1).
         if header(2).is_some() {
             return None;
@@ -56,7 +58,17 @@ impl CoseMessage {
             Some(_) => return None,
             None => None,
         };
-        Some(Self { algorithm, key, protected, payload, mark: mark.into_bytes().ok()? })
+        Some(Self { algorithm, key, protected, unprotected, payload, mark: mark.into_bytes().ok()? })
+    }
+
+    /// The same message with another payload, authenticated with a secret.
+    pub(super) fn with_payload(&self, payload: Vec<u8>, secret: &[u8]) -> Vec<u8> {
+        let message = signed_message(self.algorithm, &self.protected, &payload);
+        let mark = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), &message);
+        let (protected, payload) = (Value::Bytes(self.protected.clone()), Value::Bytes(payload));
+        let mark = Value::Bytes(mark.as_ref().to_vec());
+        let message = Value::Array(vec![protected, self.unprotected.clone(), payload, mark]);
+        encoded(&Value::Tag(TAG_CWT, Box::new(Value::Tag(TAG_MAC0, Box::new(message)))))
     }
 
     /// What is authenticated.

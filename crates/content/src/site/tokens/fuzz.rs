@@ -29,12 +29,14 @@ pub(super) fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// The outcome of a request from 192.0.2.7 over HTTPS at `seconds`: its target without tokens, and cookies that are given.
+pub(super) type GivenFields = Vec<(String, String)>;
+
+/// The outcome of a request from 192.0.2.7 over HTTPS at `seconds`: its target without tokens, and fields of the response.
 pub(super) fn admitted(
     rules: &TokenRules,
     request: &Request<'_>,
     seconds: u64,
-) -> Result<(UnsignedTarget<'static>, Vec<String>), TokenRefusal> {
+) -> Result<(UnsignedTarget<'static>, GivenFields), TokenRefusal> {
     thread_local! {
         static IO: IoThreads =
             IoThreads::start(IoLimits { threads: 1, queued: 1, queued_later: 1 }).expect("a thread starts");
@@ -48,7 +50,7 @@ pub(super) fn admitted(
         let admitted = verifier.admit(request, &visitor)?;
         let path = admitted.target.path.into_owned().into();
         let query = admitted.target.query.map(|query| query.into_owned().into());
-        Ok((UnsignedTarget { path, query }, admitted.cookies))
+        Ok((UnsignedTarget { path, query }, admitted.given))
     })
 }
 

@@ -58,6 +58,6 @@ impl Format for JsonTokens {
         )]
         let end = claims.get("exp").and_then(Value::as_f64).unwrap_or_default() as u64;
         let id = claims.get("jti").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Grant { end, id, scope })
+        Ok(Grant { end, id, scope, renewed: None })
     }
 }

@@ -32,8 +32,21 @@ pub(super) struct Places {
 pub(super) struct ShownToken<'r> {
     /// Its parts, as they were written.
     pub(super) parts: Vec<Option<&'r str>>,
-    /// Whether relative URLs do not inherit it.
-    pub(super) is_of_one_request: bool,
+    /// Where it was.
+    pub(super) origin: Origin,
+}
+
+/// Where a token was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// In the query.
+    Query,
+    /// In front of the path.
+    Path,
+    /// In a cookie.
+    Cookie,
+    /// In a field.
+    Field,
 }
 
 impl Places {
@@ -72,13 +85,13 @@ impl Places {
         let path = in_path.map_or_else(|| request.raw_path(), |(_, rest)| rest);
         let whole = |token| vec![Some(token)];
         if let Some((token, _)) = in_path {
-            shown.push(ShownToken { parts: whole(token), is_of_one_request: false });
+            shown.push(ShownToken { parts: whole(token), origin: Origin::Path });
         }
         self.look_at_cookies(request, &mut shown);
         if let Some(name) = &self.fields.field {
             let values = request.values(name).filter_map(|value| str::from_utf8(value).ok());
             let fields = values.take(limits::TOKENS_PER_REQUEST).map(str::trim_ascii);
-            shown.extend(fields.map(|token| ShownToken { parts: whole(token), is_of_one_request: true }));
+            shown.extend(fields.map(|token| ShownToken { parts: whole(token), origin: Origin::Field }));
         }
         (UnsignedTarget { path: Cow::Borrowed(path), query: query.flatten() }, shown)
     }
@@ -111,7 +124,7 @@ impl Places {
         if parts.iter().all(Option::is_none) {
             return Some(Cow::Borrowed(query));
         }
-        shown.push(ShownToken { parts, is_of_one_request: true });
+        shown.push(ShownToken { parts, origin: Origin::Query });
         let rest: Vec<&str> = query.split('&').filter(|parameter| !is_token(parameter)).collect();
         (!rest.is_empty()).then(|| Cow::Owned(rest.join("&")))
     }
@@ -125,7 +138,7 @@ impl Places {
             if parts.iter().all(Option::is_none) {
                 break;
             }
-            shown.push(ShownToken { parts, is_of_one_request: false });
+            shown.push(ShownToken { parts, origin: Origin::Cookie });
         }
     }
 }

@@ -225,7 +225,15 @@ fn common_access_tokens_of_another_author_are_verified_and_ours_by_it() {
     ] {
         assert_eq!(ask(&made(more)), status, "{more}");
     }
+    let soon = made(&format!(r#", "catr": {{"type": "header", "expadd": {}, "deadline": 7200}}"#, 9000));
+    let renewed = client.get_with("/vod/1/a.ts", &format!("CTA-Common-Access-Token: {soon}\r\n"));
+    let renewed = renewed.field("CTA-Common-Access-Token").expect("a renewed token").to_owned();
     let url = "https://localhost/vod/1/a.ts";
+    let read = node(&["read", SECRET, &renewed, url]);
+    let claims: serde_json::Value = serde_json::from_str(&read).unwrap();
+    assert!(claims["exp"].as_u64().unwrap() > end + 3600 && claims["cti"] == "0b71", "{read}");
+    let mut ask = |token: &str| client.get(&format!("/vod/1/a.ts?CAT={token}")).status;
+    assert_eq!(ask(&renewed), 200);
     let own = keys.sign(
         "cat",
         "keys.json",

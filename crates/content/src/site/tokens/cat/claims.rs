@@ -37,8 +37,20 @@ impl ClaimSet {
         Some(Self(claims))
     }
 
-    fn get(&self, label: i128) -> Option<&Value> {
+    pub(super) fn get(&self, label: i128) -> Option<&Value> {
         self.0.iter().find(|(known, _)| *known == label).map(|(_, value)| value)
+    }
+
+    /// When the token ends, in seconds since 1970.
+    pub(super) fn end(&self) -> Option<u64> {
+        seconds(self.get(label::EXPIRES)?)
+    }
+
+    /// All claims, with other times.
+    pub(super) fn with(&self, times: &[(i128, u64)]) -> Vec<(Value, Value)> {
+        let kept = self.0.iter().filter(|(label, _)| times.iter().all(|(other, _)| other != label)).cloned();
+        let all = kept.chain(times.iter().map(|(label, time)| (*label, Value::from(*time))));
+        all.filter_map(|(label, value)| Some((Value::from(i64::try_from(label).ok()?), value))).collect()
     }
 
     /// What the claims say for a request.
@@ -57,7 +69,7 @@ impl ClaimSet {
         }
         let id = self.get(label::ID).and_then(Value::as_bytes).map(|id| hexadecimal(id)).unwrap_or_default();
         let scope = self.get(label::URI).map_or_else(|| Scope::Below("/".to_owned()), uri::scope);
-        Ok(Grant { end, id, scope })
+        Ok(Grant { end, id, scope, renewed: None })
     }
 }
 
@@ -89,7 +101,7 @@ fn judge(label: i128, value: &Value, wanted: &Wanted, asked: &Asked<'_>) -> Resu
         }
         label::FIELDS => (uri::fields_match(value, asked.request)?, R::OtherClient),
         label::URI => (uri::matches(value, asked)?, R::OtherPath),
-        // An offer of another token, which is not made here, and no restriction.
+        // An offer of another token, and no restriction.
         label::RENEWAL => (value.is_map(), R::Claim),
         _ => (false, R::Claim),
     };

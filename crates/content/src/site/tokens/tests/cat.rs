@@ -190,3 +190,52 @@ fn a_token_is_one_message_with_known_headers() {
         Err(R::Malformed)
     );
 }
+
+#[test]
+fn a_token_is_renewed_shortly_before_its_end_where_it_says_and_the_site_has_a_place() {
+    let rules = TokenRules { cookie: Some("cat".to_owned()), field: Some("x-cat".to_owned()), ..rules() };
+    let renewal = |terms: Value| {
+        let claims = cbor!({3 => "video", 4 => (NOW + 60), 7 => (Value::Bytes(b"id".to_vec())), 312 => {3 => {1 => "/vod/"}}, 323 => terms});
+        token(&cbor!({1 => 5}).unwrap(), &claims.unwrap(), &[17, 61])
+    };
+    let ask = |fields: &str, query: &str, seconds: u64| {
+        let found =
+            with_request(&format!("/vod/a{query}"), fields, |request| admitted(&rules, request, seconds));
+        found.map(|(_, given)| given)
+    };
+    let in_field = |terms: Value, seconds| ask(&format!("X-Cat: {}\r\n", renewal(terms)), "", seconds);
+    let terms = cbor!({0 => 2, 1 => 600, 2 => 20}).unwrap();
+    assert_eq!(in_field(terms.clone(), NOW + 39), Ok(Vec::new()));
+    let given = in_field(terms, NOW + 40).unwrap();
+    let [(name, later)] = given.as_slice() else { panic!("{given:?}") };
+    assert_eq!(name, "x-cat");
+    // The new one is good for as long as the terms say, for the same paths.
+    let field = format!("X-Cat: {later}\r\n");
+    assert!(ask(&field, "", NOW + 40 + 599).is_ok());
+    assert_eq!(ask(&field, "", NOW + 40 + 600), Err(R::Expired));
+    assert_eq!(
+        with_request("/other", &field, |request| admitted(&rules, request, NOW)).map(drop),
+        Err(R::OtherPath)
+    );
+    let cookie = in_field(cbor!({0 => 1, 1 => 600, 3 => "cat"}).unwrap(), NOW).unwrap();
+    assert!(cookie[0].0 == "Set-Cookie" && cookie[0].1.starts_with("cat="), "{cookie:?}");
+    assert!(cookie[0].1.contains("; Path=/vod/; Max-Age=86400; "), "{cookie:?}");
+    // As it came.
+    let automatic = cbor!({0 => 0, 1 => 600}).unwrap();
+    assert_eq!(in_field(automatic.clone(), NOW).unwrap()[0].0, "x-cat");
+    let cookie = format!("Cookie: cat={}\r\n", renewal(automatic.clone()));
+    assert_eq!(ask(&cookie, "", NOW).unwrap()[0].0, "Set-Cookie");
+    assert_eq!(ask("", &format!("?CAT={}", renewal(automatic)), NOW), Ok(Vec::new()));
+    // Places that the site does not have, a redirect, and terms that lack something.
+    for terms in [
+        cbor!({0 => 1, 1 => 600, 3 => "other"}),
+        cbor!({0 => 2, 1 => 600, 4 => "Content-Length"}),
+        cbor!({0 => 3, 1 => 600}),
+        cbor!({0 => 2}),
+        cbor!({1 => 600}),
+        cbor!({0 => 2, 1 => (-1)}),
+    ] {
+        let terms = terms.unwrap();
+        assert_eq!(in_field(terms.clone(), NOW), Ok(Vec::new()), "{terms:?}");
+    }
+}
