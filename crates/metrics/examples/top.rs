@@ -26,7 +26,7 @@ fn main() {
         shard.asked(&Asked {
             site: "video.example",
             title: &titles[(random % count) as usize],
-            starved: false,
+            player: None,
             refused_path: None,
             network: Some((1, &"192.0.2.0/24" as &dyn Display)),
             user_agent: Some("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"),

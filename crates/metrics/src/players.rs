@@ -139,6 +139,7 @@ mod tests {
             starved,
             startup: false,
             throughput: Some(throughput),
+            malformed: false,
         }
     }
 

@@ -86,9 +86,7 @@ fn with_key(section: &str, line: &str) -> String {
         ),
         "sites.cache.query" => with_key("sites.cache", &format!("query: {{{line}}}")),
         "log.access" => around(&format!("log: {{access: {{path: stdout, {line}}}}}")),
-        "sites.cmcd" => format!(
-            "listeners: [{{address: 127.0.0.1:80}}]\nsites: [{{origin: {{http: [\"http://a\"]}}, cmcd: {{{line}}}}}]\n"
-        ),
+        "sites.cmcd" => with_key("sites.cache", "").replace("cache: {}", &format!("cmcd: {{{line}}}")),
         "sites.pace" => with_key("sites", &format!("pace: {{rate: 1MiB, {line}}}")),
         "sites.tokens" => with_key("sites", &format!("tokens: {{format: penstock, key: ec.key, {line}}}")),
         "sites.signed_urls" => {
