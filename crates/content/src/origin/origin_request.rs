@@ -120,6 +120,7 @@ pub(crate) fn client_request(
         match (lower.as_str(), tokens) {
             (name, _) if of_connection(name) || is_field(name) => {}
             (name, Some(tokens)) if tokens.field.as_deref() == Some(name) => {}
+            ("referer", Some(tokens)) if tokens.are_in(value) => {}
             ("cookie", Some(tokens)) => {
                 let rest = without_cookies(value, &tokens.cookies);
                 if !rest.is_empty() {

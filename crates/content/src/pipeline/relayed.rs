@@ -205,6 +205,14 @@ mod tests {
                 let fields = format!("Cookie: {sent}\r\nX-Token: 1\r\n");
                 let fetch = fetch_of(&facts, "GET /x", &fields).await.unwrap();
                 assert!(fetch.fields.get("x-token").is_none());
+                for (url, is_passed) in [
+                    ("https://a.example/vod/a.m3u8?token=1", false),
+                    ("https://a.example/token=1/vod/a.m3u8", false),
+                    ("https://a.example/tokens?a=token", true),
+                ] {
+                    let fetch = fetch_of(&facts, "GET /x", &format!("Referer: {url}\r\n")).await.unwrap();
+                    assert_eq!(fetch.fields.get("referer").is_some(), is_passed, "{url}");
+                }
                 assert_eq!(fetch.fields.get("cookie").map(|value| value.to_str().unwrap()), passed, "{sent}");
             }
         });

@@ -15,7 +15,7 @@ const KIND: SignatureKind = SignatureKind::Ecdsa(Hash::Sha256);
 
 /// A module that waits for the test before each answer.
 struct Scripted {
-    opens: Mutex<VecDeque<Result<(), TokenFault>>>,
+    opens: Opens,
     /// Tells the test of each call, which sends the result.
     calls: Mutex<Sender<Answer>>,
     /// What a look finds.
@@ -63,22 +63,28 @@ const LIMITS: TokenLimits = TokenLimits {
 
 type Calls = Receiver<Answer>;
 
+/// What the next openings of the module give.
+type Opens = Arc<Mutex<VecDeque<Result<(), TokenFault>>>>;
+
 fn token(limits: TokenLimits, opens: Vec<Result<(), TokenFault>>) -> (Arc<TokenKey>, Calls) {
-    let (key, calls, _) = showing(limits, opens, Ok(None));
+    let (key, calls, _) = showing(limits, shared(opens), Ok(None));
     (key, calls)
 }
 
 type Shown = Arc<Mutex<Result<Option<PublicKey>, TokenFault>>>;
 
+fn shared(opens: Vec<Result<(), TokenFault>>) -> Opens {
+    Arc::new(Mutex::new(opens.into()))
+}
+
 fn showing(
     limits: TokenLimits,
-    opens: Vec<Result<(), TokenFault>>,
+    opens: Opens,
     found: Result<Option<PublicKey>, TokenFault>,
 ) -> (Arc<TokenKey>, Calls, Shown) {
     let (calls, called) = channel();
     let found = Arc::new(Mutex::new(found));
-    let device =
-        Scripted { opens: Mutex::new(opens.into()), calls: Mutex::new(calls), found: Arc::clone(&found) };
+    let device = Scripted { opens, calls: Mutex::new(calls), found: Arc::clone(&found) };
     let token = Token::with("edge".to_owned(), device, limits, &SignerCounts::default()).unwrap();
     (token.key(&ObjectName::default()), called, found)
 }
@@ -194,10 +200,13 @@ fn without_a_token_handshakes_fail_at_once_until_it_comes() {
 #[test]
 fn a_token_that_comes_back_is_asked_at_once_though_it_had_failed_too_often() {
     let limits = TokenLimits { circuit_failures: 1, circuit_open: Duration::from_secs(3600), ..LIMITS };
-    let (key, calls) = token(limits, vec![Err(lost()); 2000]);
+    // It stays away until the test lets it come.
+    let opens = shared(vec![Err(lost()); 1_000_000]);
+    let (key, calls, _) = showing(limits, Arc::clone(&opens), Ok(None));
     run(async {
         assert_eq!(key.sign_digest(KIND, vec![0]).await, Err(RemoteKeyError::Unavailable));
         assert!(key.token.status().circuit_open);
+        opens.lock().unwrap().clear();
         until_signed(&key, &calls).await;
     });
     assert!(!key.token.status().circuit_open);
@@ -251,7 +260,7 @@ fn until_shown(key: &TokenKey, wanted: Option<&PublicKey>) {
 
 #[test]
 fn a_key_that_is_replaced_under_its_name_is_seen() {
-    let (key, _calls, found) = showing(LIMITS, Vec::new(), Ok(Some(public(1))));
+    let (key, _calls, found) = showing(LIMITS, shared(Vec::new()), Ok(Some(public(1))));
     let show = |result| *found.lock().unwrap() = result;
     until_shown(&key, Some(&public(1)));
     show(Ok(Some(public(2))));

@@ -68,11 +68,12 @@ impl Places {
                 Some(rules.parameter.clone())
             }
         };
+        let fields = TokenFields { cookies, field: rules.field.clone(), parameters: parameters.clone() };
         Self {
             hidden,
             parameters,
             in_path: (!is_cloudfront).then(|| rules.parameter.clone()),
-            fields: TokenFields { cookies, field: rules.field.clone() },
+            fields,
             gives_cookies: rules.sets_cookie,
         }
     }
