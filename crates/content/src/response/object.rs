@@ -11,7 +11,7 @@ use penstock_http::{Encoding, Fields, Status};
 use crate::cache_status::CacheStatus;
 use crate::context::Context;
 use crate::fault::{BodyError, FillFault};
-use crate::fill::{BodyStream, Piece, Pieces, wait_for_bytes};
+use crate::fill::{BodyStream, Piece, Pieces, slices_of, wait_for_bytes};
 use crate::object::ObjectMetadata;
 use crate::origin::BodyReceiver;
 use crate::peers::peer_fields;
@@ -207,7 +207,8 @@ impl ObjectRepresentation {
     ) -> Result<Body, BodyError> {
         if let Coding::Made(coded) = &self.coding {
             // What is sent often stays in its tier, though this form of it has its own memory.
-            self.object.count_request(0);
+            let slices = slices_of(self.object.slice_bytes().into(), self.object.length());
+            (0..slices).for_each(|slice| self.object.count_request(slice));
             return Ok(Body::Part(Part::Shared(Arc::clone(&coded.bytes))));
         }
         if let Some(bytes) = self.whole_copy(&pieces) {

@@ -22,7 +22,7 @@ fn wrong_usage_is_2_and_says_how_to_go_on() {
             &["serve", "--root", ".", "--log-level", "info,penstock=loud"],
             "write off, error, warn, info, debug or",
         ),
-        (&["check"], "--config <FILE>"),
+        (&["check"], "<FILE>"),
         (&["completions", "tcsh"], "invalid value 'tcsh'"),
     ] {
         let output = run(arguments);
