@@ -13,7 +13,7 @@ mod upload;
 pub(crate) use alternative::{alternative, name_alternative};
 pub(crate) use answered::{Answered, CarriedBy};
 pub(crate) use cmsd::tell_path;
-pub(crate) use drive::{Carrier, Sent, drive, send, short_reason};
+pub(crate) use drive::{Carrier, NOTHING_SENT, Sent, drive, send, short_reason};
 pub(crate) use multiplexer::{
     Multiplexer, Outgoing, SERVER, Stalled, StreamCount, StreamHead, StreamRequestHead,
 };

@@ -1,5 +1,6 @@
 //! One connection behind its handshake: reading with bounds, KeyUpdates, and a close that does not cut off the last
 //! response. Protocol errors of the client end here, in a counter.
+mod alarm;
 mod carriage;
 mod early;
 mod egress_path;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use alarm::Alarm;
 use penstock_config::limits;
 use penstock_content::ListenerRules;
 use penstock_egress::Outlet;
@@ -22,7 +24,7 @@ use penstock_http::body::BodyDecoder;
 use penstock_sys::ConnectedSocket;
 use penstock_tls::{HttpVersions, Ja4, Received, alert};
 use tokio::task::coop::consume_budget;
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::clients::{IdleEntry, Inbound, Upload};
 use crate::metrics::{Direction, HandshakeFacts, OutletKind, ShortReason};
@@ -68,7 +70,10 @@ pub(crate) struct Connection {
     pub(crate) has_read_last_request: bool,
     /// When the connection was established.
     pub(crate) since: Instant,
+    /// When its last response had been given to the kernel; before that, as `since`.
+    pub(crate) idle_since: Instant,
     pub(crate) carriage: CarriageMeter,
+    alarm: Alarm,
     key_updates: KeyUpdates,
     /// Whether the client has closed its sending direction.
     ended: bool,
@@ -117,6 +122,7 @@ impl Connection {
         tls: Option<HandshakeFacts>,
     ) -> Self {
         let key_updates = KeyUpdates::default();
+        let now = Instant::now();
         Self {
             worker,
             socket,
@@ -138,8 +144,10 @@ impl Connection {
             requests: 0,
             unacknowledged: None,
             has_read_last_request: false,
-            since: Instant::now(),
+            since: now,
+            idle_since: now,
             carriage: CarriageMeter::default(),
+            alarm: Alarm::default(),
             key_updates,
             ended: false,
             closing_alert: None,
@@ -149,7 +157,7 @@ impl Connection {
 
     /// Waits for bytes; false once the deadline has passed. An idle connection also wakes when the worker drains, or when
     /// its place is needed.
-    pub(crate) async fn wait_for_bytes(&self, deadline: Instant, idle: Option<&IdleEntry>) -> bool {
+    pub(crate) async fn wait_for_bytes(&mut self, deadline: Instant, idle: Option<&IdleEntry>) -> bool {
         let woken = async {
             match idle {
                 Some(idle) => idle.woken().await,
@@ -161,7 +169,7 @@ impl Connection {
             // An error of the socket is found when it is read.
             _ = self.socket.readable() => true,
             () = woken => true,
-            () = sleep_until(deadline.into()) => false,
+            () = self.alarm.rings(deadline) => false,
         }
     }
 

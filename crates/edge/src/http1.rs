@@ -93,9 +93,7 @@ fn is_http2(connection: &Connection, head: &[u8]) -> bool {
 /// Waits for the next whole head. Its deadline counts from its first byte.
 async fn next_head(connection: &mut Connection, settings: &Settings) -> Next {
     let mut scanned = 0;
-    // A new connection waits for its first request.
-    let waits_since = if connection.requests == 0 { connection.since } else { Instant::now() };
-    let mut deadline = waits_since + settings.limits.idle_timeout;
+    let mut deadline = connection.idle_since + settings.limits.idle_timeout;
     let mut idle = None;
     let mut has_waited = false;
     loop {
@@ -306,8 +304,10 @@ async fn respond(
     if let Some(tunnel) = tunnel.filter(|_| sent.short.is_none()) {
         // Boxed: few responses switch the protocol.
         Box::pin(tunnel::pass(connection, tunnel, &mut sent)).await;
+        sent.now = None;
     }
-    let now = Instant::now();
+    let now = sent.now.unwrap_or_else(Instant::now);
+    connection.idle_since = now;
     sent.carried = connection.carriage.measure(sent.bytes, || carriage(&connection.socket).ok());
     let unacknowledged = Unacknowledged::new(budget, sent.bytes, now);
     connection.unacknowledged = sent.short.is_none().then_some(unacknowledged);

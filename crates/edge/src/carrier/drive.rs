@@ -28,10 +28,13 @@ pub(crate) struct Sent {
     pub(crate) short: Option<ShortReason>,
     /// How the network carried it, if it was asked.
     pub(crate) carried: Option<Carried>,
+    /// When the last of them were, unless something else was waited for since.
+    pub(crate) now: Option<Instant>,
 }
 
 /// Nothing yet.
-pub(crate) const NOTHING_SENT: Sent = Sent { bytes: 0, first_byte: None, short: None, carried: None };
+pub(crate) const NOTHING_SENT: Sent =
+    Sent { bytes: 0, first_byte: None, short: None, carried: None, now: None };
 
 /// What carries one response to its client: an HTTP/1 connection, or a stream of a connection with many responses.
 ///
@@ -172,6 +175,7 @@ async fn drive_stream(
         }
         let lease = body.chunk.take().and_then(BodyChunk::into_lease).filter(|_| !body.rest.is_paced());
         let next = carrier.wait_for(pin!(body.rest.next(&worker.content))).await;
+        sent.now = None;
         drop(lease);
         let mut chunk = match next {
             Ok(Ok(Some(next))) => next,
@@ -229,6 +233,7 @@ async fn send_chunk(
     let mut given_up = 0;
     carrier.begin(&transmission);
     let mut stream = Stream::default();
+    sent.now = None;
     let mut now = Instant::now();
     while sent.short.is_none() {
         match carrier.advance(&mut transmission, now).await {
@@ -273,6 +278,7 @@ async fn send_chunk(
         }
         now = Instant::now();
     }
+    sent.now = Some(now);
     for file in transmission.into_files() {
         // This may be the last reference to a replaced file, and closing it can block.
         worker.io.discard(file);

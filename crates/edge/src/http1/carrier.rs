@@ -9,7 +9,7 @@ use penstock_http::body::{BodyDecoder, Decoded};
 use penstock_http::{BodyFraming, Method, Rejection, Request, ResponseHead, response};
 use tokio::time::sleep_until;
 
-use crate::carrier::{Carrier, Sent, send};
+use crate::carrier::{Carrier, NOTHING_SENT, send};
 use crate::clients::{BodyPiece, ClientBody, ClientBudget, Upload, departure};
 use crate::connection::{
     Connection, ReadOutcome, UNEXPECTED_MESSAGE, drop_unacknowledged, unacknowledged_bytes,
@@ -239,7 +239,7 @@ impl<'c> Http1Body<'c> {
     async fn send_head(&mut self, head: Vec<u8>) {
         let interim = Transmission::new([Part::Owned(head)]);
         let worker = Rc::clone(&self.connection.worker);
-        let mut sent = Sent { bytes: 0, first_byte: None, short: None, carried: None };
+        let mut sent = NOTHING_SENT;
         let mut carrier = Http1Carrier::new(self.connection, self.settings, false);
         send(&mut carrier, &worker, interim, &mut sent).await;
     }

@@ -201,7 +201,7 @@ fn without_a_token_handshakes_fail_at_once_until_it_comes() {
 fn a_token_that_comes_back_is_asked_at_once_though_it_had_failed_too_often() {
     let limits = TokenLimits { circuit_failures: 1, circuit_open: Duration::from_secs(3600), ..LIMITS };
     // It stays away until the test lets it come.
-    let opens = shared(vec![Err(lost()); 1_000_000]);
+    let opens = shared(vec![Err(lost()); 100_000]);
     let (key, calls, _) = showing(limits, Arc::clone(&opens), Ok(None));
     run(async {
         assert_eq!(key.sign_digest(KIND, vec![0]).await, Err(RemoteKeyError::Unavailable));

@@ -17,7 +17,7 @@ use penstock_tls::Ja4;
 use super::detached::Detached;
 use super::open_stream::{BodyEnd, OpenStream};
 use crate::carrier::answered::CarriedBy;
-use crate::carrier::drive::Sent;
+use crate::carrier::drive::{NOTHING_SENT, Sent};
 use crate::carrier::multiplexer::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
 use crate::clients::ClientBudget;
 use crate::connection::CarriageMeter;
@@ -265,7 +265,7 @@ impl<M: Multiplexer> OpenStreams<M> {
         M::count(shard, StreamCount::Closed);
         let OpenStream { stream, content_sent: bytes, first_byte, short, transmission, .. } = open;
         let carrier = shared.carrier(stream, detached.number);
-        detached.end(&carrier, &Sent { bytes, first_byte, short, carried: None }, now);
+        detached.end(&carrier, &Sent { bytes, first_byte, short, ..NOTHING_SENT }, now);
         discard_files(transmission, &shared.worker);
     }
 
