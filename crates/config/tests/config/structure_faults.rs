@@ -341,3 +341,31 @@ fn certificates_of_clients_need_an_authority_and_a_known_mode() {
     assert!(read("tls: {client_certificates: {ca: ec.crt, mode: optional}}"));
     assert!(!read("tls: {}"));
 }
+
+#[test]
+fn a_directory_of_certificates_has_no_chain_key_or_default_of_its_own_and_must_be_there() {
+    let fixture = Fixture::new();
+    for (entry, faults) in [
+        (
+            "{directory: nowhere}",
+            vec!["directory: DIR/nowhere does not exist; make that directory or write the path of another"],
+        ),
+        (
+            "{directory: video, key: ec.key}",
+            vec!["key: a directory has none of its own; move it to an entry of its own, without directory"],
+        ),
+        (
+            "{directory: video, default: true}",
+            vec![
+                "default: a directory has none of its own; move it to an entry of its own, without directory",
+            ],
+        ),
+    ] {
+        let faults: Vec<String> = faults.iter().map(|fault| format!("edge.yaml:3: {fault}")).collect();
+        assert_eq!(fixture.faults(&around(&format!("tls: {{certificates: [{entry}]}}"))), faults, "{entry}");
+    }
+    // An empty one may be filled later.
+    let text = around("tls: {certificates: [{directory: video}]}");
+    let warnings = fixture.shown(&fixture.read(&text).unwrap().warnings);
+    assert!(warnings[0].contains("directory: DIR/video holds no certificate"), "{warnings:?}");
+}
