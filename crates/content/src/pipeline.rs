@@ -32,7 +32,7 @@ use penstock_http::{Method, Rejection, Request};
 
 use crate::context::Context;
 use crate::request_id::RequestId;
-use crate::response::{BytePace, ClientRequest, Exchange, Response};
+use crate::response::{BytePace, ClientRequest, Exchange, GivenFields, Response};
 use crate::served::Served;
 use crate::site::{Admitted, Permit, Steering, UnsignedTarget, without_cmcd};
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
@@ -213,7 +213,7 @@ async fn prepare<'r>(
     let unsigned = admitted.map(|Admitted { target, given }| {
         if !given.is_empty() {
             // The cell is empty: this is the only place that fills it.
-            let _is_set = exchange.given.set(given.into());
+            let _is_set = exchange.given.set(Box::new(GivenFields(given)));
         }
         target
     });

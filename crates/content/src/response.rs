@@ -10,7 +10,7 @@ mod paced;
 mod representation;
 
 pub use exchange::ClientRequest;
-pub(crate) use exchange::{Exchange, NextObject};
+pub(crate) use exchange::{Exchange, GivenFields, NextObject};
 pub(crate) use file::FileRepresentation;
 pub(crate) use object::ObjectRepresentation;
 pub(crate) use paced::BytePace;

@@ -39,7 +39,7 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     if let (Some(policy), true) = (&site.hsts, secure) {
         fields.field(HSTS, policy);
     }
-    for (name, value) in exchange.given.get().into_iter().flatten() {
+    for (name, value) in exchange.given.get().into_iter().flat_map(|given| &given.0) {
         fields.parsed_field(name.as_bytes(), [value.as_bytes(), b""]);
     }
     if !site.response_rules.is_empty() {

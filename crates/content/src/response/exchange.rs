@@ -62,12 +62,16 @@ pub(crate) struct Exchange<'e> {
     /// The name of the request; made with its first use.
     pub(crate) id: OnceCell<RequestId>,
     /// Fields of the response that the token of the request has earned.
-    pub(crate) given: OnceCell<Box<[(String, String)]>>,
+    pub(crate) given: OnceCell<Box<GivenFields>>,
     /// Where the first bytes of the response come from; `None` until that is known.
     pub(crate) tier: Cell<Option<Tier>>,
     /// The request to an origin for this one; made with the first.
     upstream: OnceCell<UpstreamTrace>,
 }
+
+/// Names and values. Few requests have any, so an exchange has the place for a pointer alone.
+#[derive(Debug)]
+pub(crate) struct GivenFields(pub(crate) Vec<(String, String)>);
 
 impl<'e> Exchange<'e> {
     pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
