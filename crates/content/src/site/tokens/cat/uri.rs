@@ -38,7 +38,7 @@ pub(super) fn matches(claim: &Value, asked: &Asked<'_>) -> Result<bool, TokenRef
 /// Whether all fields match that a claim names.
 ///
 /// # Errors
-/// See [`matches`].
+/// See [`matches()`].
 pub(super) fn fields_match(claim: &Value, request: &Request<'_>) -> Result<bool, TokenRefusal> {
     let mut all = true;
     for (name, wanted) in claim.as_map().ok_or(TokenRefusal::Claim)? {
