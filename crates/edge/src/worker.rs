@@ -361,6 +361,23 @@ impl Counted for WorkerConnection {
     }
 }
 
+/// A handshake in flight of a worker.
+pub(crate) struct HandshakeInFlight(Rc<Worker>);
+
+impl HandshakeInFlight {
+    /// Counts one for as long as the guard lives.
+    pub(crate) fn count(worker: &Rc<Worker>) -> CountGuard<Self> {
+        worker.handshakes.count();
+        CountGuard::of_counted(Self(Rc::clone(worker)))
+    }
+}
+
+impl Counted for HandshakeInFlight {
+    fn uncount(&self) {
+        self.0.handshakes.uncount();
+    }
+}
+
 /// How long this thread has worked since it started.
 pub(crate) fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

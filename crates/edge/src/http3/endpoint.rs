@@ -26,7 +26,7 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use crate::metrics::Refusal;
 use crate::settings::Settings;
-use crate::worker::{Listening, Worker, WorkerConnection};
+use crate::worker::{HandshakeInFlight, Listening, Worker, WorkerConnection};
 
 /// Calls that receive before other tasks get their turn.
 const CALLS_PER_TURN: usize = 4;
@@ -78,6 +78,8 @@ pub(super) struct Admitted {
     /// Among the connections of the client's network, and its handshakes.
     pub(super) network: NetworkEntry,
     pub(super) handshakes: NetworkEntry,
+    /// Among the handshakes in flight, from the first packet on.
+    pub(super) in_flight: CountGuard<HandshakeInFlight>,
 }
 
 impl Endpoint {
@@ -374,6 +376,7 @@ impl Endpoint {
             counted,
             network,
             handshakes,
+            in_flight: HandshakeInFlight::count(worker),
         })
     }
 

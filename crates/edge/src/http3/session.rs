@@ -42,10 +42,10 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
         counted,
         network,
         handshakes,
+        in_flight,
     } = *admitted;
     let mut link = Link::new(endpoint, inbox, ids);
     let worker = Rc::clone(&link.endpoint.worker);
-    let in_flight = worker.handshakes.enter();
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
     let shaking = handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline));
