@@ -24,6 +24,7 @@ use penstock_content::{
     Bitrates, Clock, Context, FileHeads, KnownKeys, ListenerRules, Networks, ObjectHeads,
     repeat_missed_purges,
 };
+use penstock_http3::CongestionControl;
 use penstock_origin::directory::{OpenFiles, OpenFilesLimits};
 use penstock_origin::http::Connections;
 use penstock_origin::io_threads::IoThreads;
@@ -107,6 +108,8 @@ pub(crate) struct Listening {
     pub(crate) rules: Option<Arc<ListenerRules>>,
     /// `TCP_NOTSENT_LOWAT` in bytes, 0 for the system's, if the congestion control paces.
     pub(crate) paced_low_water: Option<u32>,
+    /// That of its connections over QUIC.
+    pub(crate) quic_control: CongestionControl,
     /// Connections that wait to be accepted, at most, less one.
     pub(crate) backlog: u32,
 }
@@ -355,6 +358,23 @@ impl Counted for WorkerConnection {
         if self.worker.connections.get() == 0 {
             self.worker.emptied.notify_waiters();
         }
+    }
+}
+
+/// A handshake in flight of a worker.
+pub(crate) struct HandshakeInFlight(Rc<Worker>);
+
+impl HandshakeInFlight {
+    /// Counts one for as long as the guard lives.
+    pub(crate) fn count(worker: &Rc<Worker>) -> CountGuard<Self> {
+        worker.handshakes.count();
+        CountGuard::of_counted(Self(Rc::clone(worker)))
+    }
+}
+
+impl Counted for HandshakeInFlight {
+    fn uncount(&self) {
+        self.0.handshakes.uncount();
     }
 }
 

@@ -8,15 +8,24 @@ use crate::limits::FloodLimits;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flood {
+pub enum Flood {
+    /// Streams that the client resets.
     Reset,
+    /// Streams that this side resets because of an error of the client.
     ProvokedReset,
+    /// Streams that are refused.
     RefusedStream,
+    /// Answers that a client asks for.
     Ping,
+    /// Settings.
     Settings,
+    /// Frames of content without content.
     EmptyData,
+    /// Other priorities.
     Priority,
+    /// Updates of windows that bring little.
     WindowUpdate,
+    /// Frames without effect.
     Ignored,
 }
 
@@ -42,14 +51,15 @@ impl Flood {
 /// Counts of a connection. Each falls by a tenth of its limit in a second, so that a client may reach the limit at once, and a
 /// tenth of it in each second after that.
 #[derive(Debug)]
-pub(crate) struct FloodGuard {
+pub struct FloodGuard {
     counts: [u16; Flood::KINDS],
     limits: [u16; Flood::KINDS],
     counted_until: Option<Instant>,
 }
 
 impl FloodGuard {
-    pub(crate) fn new(limits: &FloodLimits) -> Self {
+    /// Counts of a new connection.
+    pub fn new(limits: &FloodLimits) -> Self {
         let limits = [
             limits.resets,
             limits.provoked_resets,
@@ -65,7 +75,7 @@ impl FloodGuard {
     }
 
     /// Lets the counts fall with time.
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         let since = *self.counted_until.get_or_insert(now);
         let seconds = now.saturating_duration_since(since).as_secs();
         if seconds == 0 {
@@ -82,7 +92,7 @@ impl FloodGuard {
     ///
     /// # Errors
     /// The limit is exceeded: ENHANCE_YOUR_CALM.
-    pub(crate) fn count(&mut self, kind: Flood) -> Result<(), ConnectionError> {
+    pub fn count(&mut self, kind: Flood) -> Result<(), ConnectionError> {
         let count = &mut self.counts[kind as usize];
         *count = count.saturating_add(1);
         if *count > self.limits[kind as usize] { Err(calm(kind.reason())) } else { Ok(()) }

@@ -50,6 +50,7 @@ mod streams;
 pub use connection::{HeadParts, PREFACE, ServerConnection, Shutdown};
 pub use error::{ConnectionError, ErrorCode};
 pub use event::{StreamEvent, StreamId};
+pub use flood::{Flood, FloodGuard};
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_h2_frames, fuzz_h2_sequence, fuzz_hpack};

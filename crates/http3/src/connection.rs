@@ -38,6 +38,9 @@ const CONTROL_STREAM: u64 = 3;
 /// More finished requests than this are looked through for those that the client has acknowledged.
 const UNSETTLED: usize = 64;
 
+/// Timeouts of a path that the client has left. Those before have sent what few packets were under way there.
+const STRANDED_TIMEOUTS: usize = 4;
+
 /// Datagrams of a full train. Content waits until the congestion window lets so many leave together.
 const TRAIN_DATAGRAMS: usize = 44;
 
@@ -125,6 +128,8 @@ pub struct ServerConnection {
     packets: u64,
     packets_max: u64,
     migrations: u64,
+    /// Timeouts of the paths that the client has left, from which on the connection is stranded.
+    stranded_at: usize,
     /// Whether content need not fill a train now.
     may_send_little: bool,
     /// What of the congestion window has to be free for content.
@@ -175,6 +180,7 @@ impl ServerConnection {
             packets: 0,
             packets_max: config.packets,
             migrations: 0,
+            stranded_at: usize::MAX,
             may_send_little: false,
             train_bytes: 0,
             goaway: None,
@@ -196,11 +202,25 @@ impl ServerConnection {
                 quiche::PathEvent::New(local, client) => {
                     let _without_id = self.quic.probe_path(local, client);
                 }
-                quiche::PathEvent::PeerMigrated(..) => self.migrations += 1,
+                quiche::PathEvent::PeerMigrated(..) => {
+                    self.migrations += 1;
+                    self.stranded_at = self.timeouts_of_left_paths() + STRANDED_TIMEOUTS;
+                }
                 _ => {}
             }
         }
         self.begin_http();
+    }
+
+    fn timeouts_of_left_paths(&self) -> usize {
+        self.quic.path_stats().filter(|path| !path.active).map(|path| path.total_pto_count).sum()
+    }
+
+    /// Whether packets that went to an address that the client has left wait for acknowledgements which never come. At each
+    /// timeout of that path, which doubles each time, the library sends two of them again on the new path, and it takes none for
+    /// lost.
+    pub fn is_stranded(&self) -> bool {
+        self.migrations > 0 && self.timeouts_of_left_paths() >= self.stranded_at
     }
 
     /// Begins HTTP/3 as soon as this side may send.
@@ -413,6 +433,16 @@ impl ServerConnection {
         self.packets += 1;
         self.begin_http();
         Some((length, NetworkPath { local: info.from, client: info.to }))
+    }
+
+    /// When the next datagram is due, if the pace of the connection does not let it leave now: later than `horizon` from `now`.
+    /// Those that are due before leave together, because timers are no finer than that.
+    pub fn due(&self, now: Instant, horizon: Duration) -> Option<Instant> {
+        if !self.quic.pacing_enabled() || self.quic.local_error().is_some() {
+            return None;
+        }
+        let release = self.quic.get_next_release_time()?;
+        release.time(now).filter(|due| !release.can_burst() && *due > now + horizon)
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.

@@ -39,7 +39,7 @@ pub use connection::{
 };
 pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, version_negotiation};
 pub use id::{CONNECTION_ID_BYTES, ConnectionId};
-pub use limits::{Http3Limits, QuicConfig};
+pub use limits::{CongestionControl, Http3Limits, QuicConfig};
 pub use schedule::{Readiness, Schedule};
 pub use token::{IdKey, RetryOrigin};
 

@@ -7,6 +7,29 @@ use quiche::h3;
 
 use crate::datagram::MAX_DATAGRAM_BYTES;
 
+/// How a connection finds out how much its path carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// Cubic, whose bursts are as large as its window allows.
+    #[default]
+    Cubic,
+    /// Reno, with bursts too.
+    Reno,
+    /// The second version of BBR, which paces.
+    Bbr,
+}
+
+impl CongestionControl {
+    /// That of QUIC with the name that TCP gives to it; cubic for all that QUIC has not.
+    pub fn named(name: Option<&str>) -> Self {
+        match name {
+            Some("reno") => Self::Reno,
+            Some(name) if name.starts_with("bbr") => Self::Bbr,
+            _ => Self::Cubic,
+        }
+    }
+}
+
 /// What one client may take of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http3Limits {
@@ -23,6 +46,8 @@ pub struct Http3Limits {
     /// Packets after which the client is asked to open another connection, and half as many more after which this one ends.
     /// AES-GCM allows 2^23 with one key (RFC 9001 §6.6), and no key is updated by this side.
     pub packets: u64,
+    /// How fast content is sent.
+    pub congestion_control: CongestionControl,
 }
 
 impl Default for Http3Limits {
@@ -34,6 +59,7 @@ impl Default for Http3Limits {
             field_section_bytes: 64 * 1024,
             idle_milliseconds: 30_000,
             packets: 1 << 22,
+            congestion_control: CongestionControl::default(),
         }
     }
 }
@@ -103,10 +129,14 @@ impl QuicConfig {
         quic.set_active_connection_id_limit(IDS);
         quic.set_max_ack_delay(ACK_DELAY);
         quic.set_path_challenge_recv_max_queue_len(CHALLENGES);
-        quic.set_cc_algorithm(quiche::CongestionControlAlgorithm::CUBIC);
+        quic.set_cc_algorithm(match limits.congestion_control {
+            CongestionControl::Cubic => quiche::CongestionControlAlgorithm::CUBIC,
+            CongestionControl::Reno => quiche::CongestionControlAlgorithm::Reno,
+            CongestionControl::Bbr => quiche::CongestionControlAlgorithm::Bbr2Gcongestion,
+        });
         quic.grease(false);
-        // Cubic gives no send times in this library, so that nothing would be paced.
-        quic.enable_pacing(false);
+        // The others give no send times in this library.
+        quic.enable_pacing(limits.congestion_control == CongestionControl::Bbr);
         let mut http = h3::Config::new().ok()?;
         http.set_max_field_section_size(limits.field_section_bytes);
         http.set_qpack_max_table_capacity(0);

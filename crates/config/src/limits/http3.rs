@@ -28,6 +28,9 @@ pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of datagrams that a connection sends before other connections of its worker get their turn.
 pub const HTTP3_TURN_BYTES: usize = 256 * 1024;
 
+/// Datagrams of a connection that is paced leave together if they are due within so long. Timers are as coarse as half of it.
+pub const HTTP3_PACE_MILLISECONDS: u64 = 2;
+
 /// How long content waits for the rest of a train of datagrams.
 pub const HTTP3_TRAIN_MILLISECONDS: u64 = 1;
 

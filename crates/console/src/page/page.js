@@ -63,7 +63,7 @@ const cards = new Map();
 
 function card(id, title, wide, body) {
   const toggle = el('button', { type: 'button', 'aria-expanded': 'false', onclick: () => open(id) }, title);
-  const node = el('section', { class: `card${wide ? ' wide' : ''}`, id: `card-${id}`, 'aria-label': title }, el('h2', {}, toggle), ...body);
+  const node = el('section', { class: `card${wide ? ' wide' : ''}`, id: `card-${id}`, 'aria-label': title, hidden: true }, el('h2', {}, toggle), ...body);
   cards.set(id, { node, toggle });
   grid.append(node);
   return node;

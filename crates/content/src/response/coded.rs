@@ -26,13 +26,19 @@ pub(super) fn varies(length: u64) -> bool {
     length <= limits::COMPRESSED_SOURCE_BYTES
 }
 
+/// Whether compressing a text of this length is of use.
+pub(super) fn is_of_use(length: u64) -> bool {
+    (limits::COMPRESSED_SOURCE_BYTES_MIN..=limits::COMPRESSED_SOURCE_BYTES).contains(&length)
+}
+
 /// The coding that a request wants of a text of this length; `None` if it is to be sent as it is.
 pub(super) fn wanted(request: &Request<'_>, length: u64) -> Option<Encoding> {
     let chosen = negotiate(request.accept_encoding(), &[Encoding::Brotli, Encoding::Gzip]);
-    let is_of_use =
-        chosen != Encoding::Identity && varies(length) && length >= limits::COMPRESSED_SOURCE_BYTES_MIN;
     // RFC 9111 §5.2.1.6.
-    (is_of_use && !Directives::parse(request.values("cache-control")).no_transform).then_some(chosen)
+    (chosen != Encoding::Identity
+        && is_of_use(length)
+        && !Directives::parse(request.values("cache-control")).no_transform)
+        .then_some(chosen)
 }
 
 /// A file in this coding; `None` if it does not become smaller, or cannot be compressed now.

@@ -78,7 +78,7 @@ impl ObjectRepresentation {
 
     /// Chooses the content coding. Manifests and other small texts have several, for clients.
     pub(crate) async fn negotiate(&mut self, exchange: &Exchange<'_>) {
-        let length = self.object.length().filter(|length| coded::varies(*length));
+        let length = self.object.length().filter(|length| coded::is_of_use(*length));
         let is_site = exchange.site.is_some_and(|site| site.compress);
         let is_client = matches!(self.requester, Requester::Client(_)) && self.receiver.is_none();
         let Some(length) = length.filter(|_| is_site && is_client) else { return };

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use penstock_config::limits;
 use penstock_content::{ListenerRules, NetworkEntry};
 use penstock_http3::{
-    CONNECTION_ID_BYTES, ConnectionId, Datagram, Http3Limits, IdKey, Initial, NetworkPath, QuicConfig,
-    RetryOrigin, ServerConnection, version_negotiation,
+    CONNECTION_ID_BYTES, CongestionControl, ConnectionId, Datagram, Http3Limits, IdKey, Initial, NetworkPath,
+    QuicConfig, RetryOrigin, ServerConnection, version_negotiation,
 };
 use penstock_sys::CountGuard;
 use penstock_sys::udp::{Arrival, Inlet};
@@ -26,7 +26,7 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use crate::metrics::Refusal;
 use crate::settings::Settings;
-use crate::worker::{Listening, Worker, WorkerConnection};
+use crate::worker::{HandshakeInFlight, Listening, Worker, WorkerConnection};
 
 /// Calls that receive before other tasks get their turn.
 const CALLS_PER_TURN: usize = 4;
@@ -42,7 +42,7 @@ pub(crate) struct Endpoint {
     serve: fn(Box<Admitted>) -> Serving,
     /// The number of this worker, and of all workers.
     place: (u16, u16),
-    config: RefCell<Option<(Arc<Acceptor>, QuicConfig)>>,
+    config: RefCell<Option<(Arc<Acceptor>, CongestionControl, QuicConfig)>>,
     connections: RefCell<HashMap<ConnectionId, Rc<Inbox>>>,
     answers: RefCell<Answers>,
     /// To the process before, as long as it has connections.
@@ -78,6 +78,8 @@ pub(super) struct Admitted {
     /// Among the connections of the client's network, and its handshakes.
     pub(super) network: NetworkEntry,
     pub(super) handshakes: NetworkEntry,
+    /// Among the handshakes in flight, from the first packet on.
+    pub(super) in_flight: CountGuard<HandshakeInFlight>,
 }
 
 impl Endpoint {
@@ -374,6 +376,7 @@ impl Endpoint {
             counted,
             network,
             handshakes,
+            in_flight: HandshakeInFlight::count(worker),
         })
     }
 
@@ -385,14 +388,15 @@ impl Endpoint {
         accept: impl FnOnce(&mut QuicConfig) -> Option<R>,
     ) -> Option<R> {
         let mut kept = self.config.borrow_mut();
-        if !matches!(&*kept, Some((of, _)) if Arc::ptr_eq(of, acceptor)) {
+        let control = self.listening.borrow().quic_control;
+        if !matches!(&*kept, Some((of, with, _)) if Arc::ptr_eq(of, acceptor) && *with == control) {
             let context = acceptor.quic_context();
             let context =
                 context.map_err(|error| tracing::error!(%error, "no connections over QUIC")).ok()?;
-            let config = QuicConfig::new(context, &limits_of(settings))?;
-            *kept = Some((Arc::clone(acceptor), config));
+            let config = QuicConfig::new(context, &limits_of(settings, control))?;
+            *kept = Some((Arc::clone(acceptor), control, config));
         }
-        accept(&mut kept.as_mut()?.1)
+        accept(&mut kept.as_mut()?.2)
     }
 
     /// A new id of this worker, and the token of its stateless reset.
@@ -415,7 +419,7 @@ impl Endpoint {
 }
 
 /// Bounds of a connection.
-fn limits_of(settings: &Settings) -> Http3Limits {
+fn limits_of(settings: &Settings, congestion_control: CongestionControl) -> Http3Limits {
     let milliseconds = settings.limits.idle_timeout.as_millis();
     Http3Limits {
         streams: limits::HTTP3_STREAMS,
@@ -425,5 +429,6 @@ fn limits_of(settings: &Settings) -> Http3Limits {
         field_section_bytes: 2 * u64::from(settings.http2.header_list_bytes),
         idle_milliseconds: u64::try_from(milliseconds).unwrap_or(u64::MAX),
         packets: limits::HTTP3_PACKETS,
+        congestion_control,
     }
 }

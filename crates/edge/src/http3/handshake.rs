@@ -86,7 +86,7 @@ async fn drive<'w>(
         if let Some(wait) = handshake.wait(connection.as_mut()) {
             waiting = Some((Instant::now(), Box::pin(wait.done(&worker.signing_limiter, network))));
         }
-        let timer = connection.deadline().map_or(deadline, |due| due.min(deadline));
+        let timer = connection.deadline().into_iter().chain(link.due).fold(deadline, Instant::min);
         let answer = async {
             match &mut waiting {
                 Some((since, answer)) => (*since, answer.await),
@@ -105,7 +105,9 @@ async fn drive<'w>(
                 if Instant::now() >= deadline {
                     return Err(HandshakeFailure::silent("timeout"));
                 }
-                connection.on_timeout();
+                if connection.deadline().is_some_and(|due| Instant::now() >= due) {
+                    connection.on_timeout();
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a connection receives from and sends to.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use penstock_config::limits;
 use penstock_http3::{ConnectionId, ServerConnection};
@@ -15,6 +16,8 @@ pub(super) struct Link {
     pub(super) inbox: Rc<Inbox>,
     /// What the socket did not take.
     pub(super) unsent: Option<Unsent>,
+    /// When the pace of the connection lets it send more.
+    pub(super) due: Option<Instant>,
     /// Bytes of datagrams sent.
     pub(super) sent: u64,
     /// The ids by which datagrams find the inbox.
@@ -23,7 +26,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(endpoint: Rc<Endpoint>, inbox: Rc<Inbox>, ids: Vec<ConnectionId>) -> Self {
-        Self { endpoint, inbox, unsent: None, sent: 0, ids }
+        Self { endpoint, inbox, unsent: None, due: None, sent: 0, ids }
     }
 
     /// Sends what the connection has, about `most` bytes. Returns whether there was anything.
@@ -43,6 +46,7 @@ impl Link {
     fn note(&mut self, flushed: Flushed) -> bool {
         self.sent += flushed.bytes as u64;
         self.unsent = flushed.unsent;
+        self.due = flushed.due;
         flushed.bytes > 0
     }
 

@@ -3,13 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
 
+use penstock_config::limits;
 use penstock_http3::{MAX_DATAGRAM_BYTES, NetworkPath, ServerConnection};
 use penstock_sys::udp::{TRAIN_BYTES_MAX, TRAIN_DATAGRAMS_MAX, send_train};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use crate::metrics::{Work, doing};
+
+/// What is due within this time leaves together.
+const PACE: Duration = Duration::from_millis(limits::HTTP3_PACE_MILLISECONDS);
 
 /// The socket of one worker, and what its connections send with.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub(super) struct Flushed {
     pub(super) bytes: usize,
     /// What the socket did not take; the connection sends nothing else before it.
     pub(super) unsent: Option<Unsent>,
+    /// When the pace of the connection lets it go on.
+    pub(super) due: Option<Instant>,
 }
 
 impl Outbox {
@@ -63,6 +70,7 @@ impl Outbox {
     /// Sends what a connection has, as far as the socket takes it, up to about `most` bytes.
     pub(super) fn flush(&self, connection: &mut ServerConnection, most: usize) -> Flushed {
         let mut flushed = Flushed::default();
+        let now = Instant::now();
         let mut train = self.train.borrow_mut();
         // The datagram that did not fit to the train before it.
         let mut begun: Option<(usize, NetworkPath)> = None;
@@ -70,12 +78,21 @@ impl Outbox {
         while flushed.unsent.is_none() && flushed.bytes < most {
             let first = match begun.take() {
                 Some(first) => Some(first),
-                None => add_packet(connection, &mut train),
+                None => {
+                    flushed.due = connection.due(now, PACE);
+                    if flushed.due.is_some() {
+                        break;
+                    }
+                    add_packet(connection, &mut train)
+                }
             };
             let Some((datagram_bytes, path)) = first else { break };
             let mut count = 1;
             let mut end = datagram_bytes;
-            while count < TRAIN_DATAGRAMS_MAX && end + MAX_DATAGRAM_BYTES <= TRAIN_BYTES_MAX {
+            while count < TRAIN_DATAGRAMS_MAX
+                && end + MAX_DATAGRAM_BYTES <= TRAIN_BYTES_MAX
+                && connection.due(now, PACE).is_none()
+            {
                 let Some((length, to)) = add_packet(connection, &mut train) else { break };
                 if length > datagram_bytes || to != path {
                     begun = Some((length, to));
@@ -104,10 +121,10 @@ impl Outbox {
         match self.send(bytes, datagram_bytes, path) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let unsent = Some(Unsent { bytes: bytes.to_vec(), datagram_bytes, path });
-                Flushed { bytes: 0, unsent }
+                Flushed { unsent, ..Flushed::default() }
             }
             // Others concern this client alone, such as a network that is out of reach: QUIC takes the packets for lost.
-            Ok(()) | Err(_) => Flushed { bytes: bytes.len(), unsent: None },
+            Ok(()) | Err(_) => Flushed { bytes: bytes.len(), ..Flushed::default() },
         }
     }
 

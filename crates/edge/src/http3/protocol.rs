@@ -153,6 +153,12 @@ impl Http3 {
         }
     }
 
+    /// Whether something of the response was sent.
+    pub(super) fn has_begun(&mut self, stream: u64) -> bool {
+        self.request(stream)
+            .is_some_and(|request| matches!(request.response, Response::Head | Response::Ended))
+    }
+
     /// A request whose response the client no longer takes.
     pub(super) fn stopped(&self) -> Option<u64> {
         let mut connection = self.connection.borrow_mut();

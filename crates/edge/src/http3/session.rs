@@ -1,5 +1,7 @@
 //! The task of one connection.
 
+mod guard;
+
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -7,7 +9,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_http2::{HeadFault, PriorityParameters};
+use penstock_http2::{Flood, FloodGuard, HeadFault, PriorityParameters};
 use penstock_http3::{Fields, ServerConnection, StreamEvent, code};
 use penstock_metrics::QuicPackets;
 use penstock_tls::Negotiated;
@@ -19,8 +21,8 @@ use super::link::Link;
 use super::protocol::{Http3, Round, WrongLength};
 use super::request::RequestHead;
 use crate::carrier::{
-    ConnectionFacts, Early, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer,
-    attach, now_with, record_connection,
+    ConnectionFacts, Incoming, OpenedStream, SharedConnection, StallClock, StreamTasks, Wait, answer, attach,
+    now_with, record_connection,
 };
 use crate::clients::IdleEntry;
 use crate::connection::UnfinishedHandshake;
@@ -40,10 +42,10 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
         counted,
         network,
         handshakes,
+        in_flight,
     } = *admitted;
     let mut link = Link::new(endpoint, inbox, ids);
     let worker = Rc::clone(&link.endpoint.worker);
-    let in_flight = worker.handshakes.enter();
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
     let shaking = handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline));
@@ -101,6 +103,7 @@ struct Session {
     judged: Instant,
     /// What was counted of its packets.
     counted: [u64; 4],
+    floods: FloodGuard,
     /// The client's part of the handshake, while early data is answered without it.
     unfinished: Option<UnfinishedHandshake>,
 }
@@ -148,6 +151,7 @@ impl Session {
             has_client_left: false,
             judged: Instant::now(),
             counted: [0; 4],
+            floods: FloodGuard::new(&worker.settings().http2.floods),
             unfinished: None,
         }
     }
@@ -213,21 +217,10 @@ impl Session {
         has_any
     }
 
-    /// Streams that wait for the end of the handshake go on once it has come.
-    fn notice_handshake(&mut self) {
-        if self.unfinished.is_none() {
-            return;
-        }
-        let mut state = self.shared.state.borrow_mut();
-        if state.protocol.connection.get_mut().is_established() {
-            self.unfinished = None;
-            state.finish_handshake();
-        }
-    }
-
     /// Follows the events of what was received.
     fn follow(&mut self, open: &mut impl FnMut(OpenedStream<Http3>)) -> Result<(), End> {
         let now = Instant::now();
+        self.floods.advance(now);
         loop {
             let event = self.shared.state.borrow_mut().protocol.connection.get_mut().next_event();
             let Some(event) = event else {
@@ -242,15 +235,8 @@ impl Session {
         loop {
             let stopped = self.shared.state.borrow().protocol.stopped();
             let Some(stream) = stopped else { return Ok(()) };
-            self.reset_by_client(stream, now);
+            self.reset_by_client(stream, now)?;
         }
-    }
-
-    fn reset_by_client(&self, stream: u64, now: Instant) {
-        self.shared.worker.shard.http3_stream_reset("client");
-        let mut state = self.shared.state.borrow_mut();
-        crate::carrier::Multiplexer::reset(&mut state.protocol, stream, ShortReason::ClientClosed);
-        state.reset_by_client(stream, &self.shared, now);
     }
 
     fn follow_one(
@@ -275,13 +261,15 @@ impl Session {
                     }
                 }
             }
-            StreamEvent::Reset(stream, _) => self.reset_by_client(stream, now),
+            StreamEvent::Reset(stream, _) => return self.reset_by_client(stream, now),
             StreamEvent::Priority(stream, value) => {
                 let PriorityParameters { urgency, incremental } = PriorityParameters::parse(&value);
                 let mut state = self.shared.state.borrow_mut();
                 state.protocol.schedule.update(stream, urgency, incremental);
                 let (urgency, incremental) = state.protocol.schedule.priority(stream);
                 state.protocol.connection.get_mut().set_priority(stream, urgency, incremental);
+                drop(state);
+                return self.count(Flood::Priority);
             }
             StreamEvent::GoAway => self.has_client_left = true,
         }
@@ -340,21 +328,6 @@ impl Session {
         if self.requests >= self.settings.limits.requests_per_connection && self.goaway == Goaway::None {
             self.goaway = Goaway::Due;
         }
-        Ok(())
-    }
-
-    /// The rules of early data are those of HTTP/1.
-    fn judge_early(&mut self, head: &RequestHead, end: bool) -> Early {
-        let Some(unfinished) = &mut self.unfinished else { return Early::No };
-        let is_harmless = matches!(head.0.method(), "GET" | "HEAD") && end;
-        if unfinished.admits(is_harmless, head.0.lines().len()) { Early::Answer } else { Early::Wait }
-    }
-
-    fn refuse(&self, stream: u64, code: u64) -> Result<(), End> {
-        let mut state = self.shared.state.borrow_mut();
-        let connection = state.protocol.connection.get_mut();
-        connection.reset(stream, code);
-        connection.finished(stream);
         Ok(())
     }
 
@@ -461,7 +434,7 @@ impl Session {
         };
         let quic = state.protocol.connection.borrow().deadline();
         let early = self.unfinished.as_ref().map(|unfinished| unfinished.deadline);
-        [idle, stalled, told, quic, self.train_due, early].into_iter().flatten().min()
+        [idle, stalled, told, quic, self.train_due, self.link.due, early].into_iter().flatten().min()
     }
 
     /// Waits until the client, a stream or a deadline needs attention.
@@ -523,6 +496,9 @@ impl Session {
             return Err(End(code::NO_ERROR));
         }
         let mut state = self.shared.state.borrow_mut();
+        if state.protocol.connection.get_mut().is_stranded() {
+            return Err(End(code::NO_ERROR));
+        }
         let minimum_rate = self.settings.limits.minimum_rate;
         if self.stalled.judge(&mut state, minimum_rate, now) {
             self.shared.set_changed();
@@ -556,7 +532,8 @@ impl Session {
                 connection.close(code);
                 self.link.flush(connection, limits::HTTP3_TURN_BYTES);
             }
-            connection.end().map_or("closed", |end| end.reason)
+            let is_stranded = connection.is_stranded();
+            if is_stranded { "stranded" } else { connection.end().map_or("closed", |end| end.reason) }
         };
         self.shared.worker.shard.quic_ended(reason);
         self.count_packets();

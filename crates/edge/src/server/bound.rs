@@ -6,6 +6,7 @@ use std::sync::Arc;
 use penstock_config::Listener;
 use penstock_content::ListenerRules;
 use penstock_egress::fast_low_water;
+use penstock_http3::CongestionControl;
 use penstock_sys::socket::{paces, set_unsent_low_water};
 
 use super::sockets::{GivenSockets, ListenSocket, OpenedSockets};
@@ -70,6 +71,7 @@ pub(super) fn open_everywhere(
     let id = metrics.listener(&address.to_string(), protocol);
     let Listener { tls, protocols: versions, proxy_protocol, .. } = *configured;
     let backlog = configured.socket.backlog;
+    let quic_control = CongestionControl::named(configured.socket.congestion_control.as_deref());
     for (opened, sockets) in openings.iter_mut().zip(of_workers) {
         let mut passages = given.passages(address);
         for socket in sockets {
@@ -90,6 +92,7 @@ pub(super) fn open_everywhere(
                 rules,
                 alt_svc,
                 paced_low_water,
+                quic_control,
                 backlog,
             };
             opened.push(Opened { address, socket, listening, predecessor });

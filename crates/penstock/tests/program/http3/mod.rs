@@ -3,7 +3,10 @@
 mod addresses;
 mod clients;
 mod early;
+mod floods;
 mod handshakes;
+mod network;
+mod others;
 mod records;
 
 use std::path::Path;

@@ -1,0 +1,168 @@
+"""Clients of HTTP/3 that misbehave, over aioquic. Arguments: AUTHORITY_FILE ADDRESS PORT ATTACK [NUMBER].
+
+Attacks:
+  initials N     sends the first flights of N clients, and nothing more
+  resets N       opens N requests for /silent and resets each before it is answered
+  priorities N   sends N PRIORITY_UPDATE frames
+  malformed N    sends N requests without a path
+  stalled        asks for /long.mp4 and gives no window after the first 64 KiB
+  challenges N   sends N PATH_CHALLENGE frames
+Prints an object: `code`, the error code with which the server closed the connection, or null; `answered`, the status of a request
+after the attack, or null.
+"""
+import asyncio, json, socket, sys, time
+
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.buffer import encode_uint_var
+from aioquic.h3.connection import H3Connection
+from aioquic.h3.events import HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionTerminated, StreamReset
+from aioquic.quic.packet import QuicFrameType
+
+
+class Client(QuicConnectionProtocol):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.http, self.code, self.statuses = H3Connection(self._quic), None, {}
+        self.ended, self.reset = asyncio.Event(), asyncio.Event()
+
+    def quic_event_received(self, event):
+        if isinstance(event, ConnectionTerminated):
+            self.code = event.error_code
+            self.ended.set()
+        if isinstance(event, StreamReset):
+            self.reset.set()
+        for http in self.http.handle_event(event):
+            if isinstance(http, HeadersReceived):
+                self.statuses[http.stream_id] = dict(http.headers)[b":status"].decode()
+
+    def request(self, path=b"/small.txt", end=True):
+        stream = self._quic.get_next_available_stream_id()
+        head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost")]
+        self.http.send_headers(stream, head + ([(b":path", path)] if path else []), end_stream=end)
+        return stream
+
+
+async def in_rounds(client, count, step):
+    """Calls `step` so often, and lets the connection send in between."""
+    for number in range(count):
+        # A stream beyond what the server allows would be an error of its own.
+        while client._quic._local_next_stream_id_bidi // 4 >= client._quic._remote_max_streams_bidi:
+            client.transmit()
+            await asyncio.sleep(0.001)
+            if client.ended.is_set():
+                return
+        step()
+        if number % 50 == 49:
+            client.transmit()
+            await asyncio.sleep(0.002)
+            if client.ended.is_set():
+                return
+    client.transmit()
+
+
+async def reset(client, count):
+    """Opens requests, and resets them when the server has taken them."""
+    for _ in range(0, count, 50):
+        while client._quic._local_next_stream_id_bidi // 4 + 50 > client._quic._remote_max_streams_bidi:
+            client.transmit()
+            await asyncio.sleep(0.001)
+            if client.ended.is_set():
+                return
+        streams = [client.request(b"/silent", end=False) for _ in range(50)]
+        client.transmit()
+        try:
+            await client.ping()
+        except ConnectionError:
+            return await client.ended.wait()
+        for stream in streams:
+            client._quic.reset_stream(stream, 0x10C)
+            client._quic.stop_stream(stream, 0x10C)
+        client.transmit()
+        if client.ended.is_set():
+            return
+
+
+def initials(address, port, count):
+    """Each client has a port of its own, and does not read."""
+    for _ in range(count):
+        connection = QuicConnection(configuration=QuicConfiguration(is_client=True, alpn_protocols=["h3"],
+                                                                    server_name="localhost"))
+        connection.connect((address, int(port)), now=time.time())
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for datagram, _ in connection.datagrams_to_send(now=time.time()):
+                sender.sendto(datagram, (address, int(port)))
+
+
+def prioritize(client):
+    payload = encode_uint_var(0) + b"u=1"
+    frame = encode_uint_var(0xF0700) + encode_uint_var(len(payload)) + payload
+    client._quic.send_stream_data(client.http._local_control_stream_id, frame)
+
+
+async def challenge(client, count):
+    """Sends PATH_CHALLENGE frames, some in each packet."""
+    connection, write = client._quic, client._quic._write_application
+    left = [count]
+
+    def with_challenges(builder, network_path, now):
+        if left[0] > 0 and connection._handshake_confirmed:
+            builder.start_packet(*builder_start(connection))
+            for _ in range(min(left[0], 100)):
+                buffer = builder.start_frame(QuicFrameType.PATH_CHALLENGE, capacity=9)
+                buffer.push_bytes(bytes(8))
+                left[0] -= 1
+        write(builder, network_path, now)
+
+    def builder_start(connection):
+        from aioquic import tls
+        from aioquic.quic.packet import QuicPacketType
+        return QuicPacketType.ONE_RTT, connection._cryptos[tls.Epoch.ONE_RTT]
+
+    connection._write_application = with_challenges
+    while left[0] > 0 and not client.ended.is_set():
+        connection.send_ping(left[0])
+        client.transmit()
+        await asyncio.sleep(0.001)
+    connection._write_application = write
+
+
+async def main():
+    authority, address, port, attack, *number = sys.argv[1:]
+    number = int(number[0]) if number else 0
+    if attack == "initials":
+        initials(address, port, number)
+        return print("{}")
+    configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], cafile=authority, server_name="localhost",
+                                      max_stream_data=65536 if attack == "stalled" else 1 << 20)
+    async with connect(address, int(port), configuration=configuration, create_protocol=Client) as client:
+        await client.ping()
+        if attack == "resets":
+            await reset(client, number)
+        elif attack == "priorities":
+            await in_rounds(client, number, lambda: prioritize(client))
+        elif attack == "malformed":
+            await in_rounds(client, number, lambda: client.request(path=None))
+        elif attack == "challenges":
+            await challenge(client, number)
+        elif attack == "stalled":
+            client._quic._write_stream_limits = lambda **_: None
+            client.request(b"/long.mp4")
+            client.transmit()
+            await asyncio.wait_for(client.reset.wait(), 50)
+        status = None
+        if not client.ended.is_set():
+            stream = client.request()
+            client.transmit()
+            for _ in range(2500):
+                if client.ended.is_set() or stream in client.statuses:
+                    break
+                await asyncio.sleep(0.02)
+            status = client.statuses.get(stream)
+        print(json.dumps({"code": client.code, "answered": status}))
+
+
+asyncio.run(main())

@@ -1,0 +1,171 @@
+//! Downloads over networks that lose, reorder, and give the client another port on the way.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use boring::sha::sha256;
+use penstock_testkit::{Content, Server, Tool};
+use serde_json::Value;
+
+use super::setup;
+
+/// What a network does to datagrams, in each direction.
+#[derive(Clone, Copy, Default)]
+struct Faults {
+    /// Of a thousand datagrams so many are lost.
+    lost: u64,
+    /// Of a thousand so many come behind their successor.
+    late: u64,
+    /// The client has another port towards the server from this datagram on; what comes to the old one is lost.
+    rebinds_at: Option<usize>,
+}
+
+/// A network between one client and the server.
+struct Network {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+    dropped: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Network {
+    fn before(server: SocketAddr, faults: Faults) -> Self {
+        let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = inside.local_addr().unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (over, lost) = (Arc::clone(&is_over), Arc::clone(&dropped));
+        let thread = thread::spawn(move || relay(&inside, server, faults, &over, &lost));
+        Self { address, is_over, dropped, threads: vec![thread] }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// One direction: which datagrams arrive, and in which order.
+struct Direction {
+    faults: Faults,
+    /// Equal seeds give equal faults.
+    random: u64,
+    late: Option<Vec<u8>>,
+}
+
+impl Direction {
+    fn new(faults: Faults, seed: u64) -> Self {
+        Self { faults, random: seed, late: None }
+    }
+
+    fn draw(&mut self) -> u64 {
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % 1000
+    }
+
+    /// Gives what arrives to `send`. Returns whether the datagram was lost.
+    fn pass(&mut self, datagram: &[u8], mut send: impl FnMut(&[u8])) -> bool {
+        if self.draw() < self.faults.lost {
+            return true;
+        }
+        if self.late.is_none() && self.draw() < self.faults.late {
+            self.late = Some(datagram.to_vec());
+            return false;
+        }
+        send(datagram);
+        if let Some(late) = self.late.take() {
+            send(&late);
+        }
+        false
+    }
+}
+
+/// Forwards between the client, which is who sends to `inside`, and the server.
+fn relay(
+    inside: &UdpSocket,
+    server: SocketAddr,
+    faults: Faults,
+    is_over: &AtomicBool,
+    dropped: &AtomicUsize,
+) {
+    let open = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    };
+    let (mut up, mut down) = (Direction::new(faults, 17), Direction::new(faults, 42));
+    let (mut outside, mut client, mut passed) = (open(), None, 0);
+    inside.set_nonblocking(true).unwrap();
+    let mut datagram = [0; 2048];
+    while !is_over.load(Ordering::Relaxed) {
+        let mut is_idle = true;
+        while let Ok((length, from)) = inside.recv_from(&mut datagram) {
+            (client, is_idle) = (Some(from), false);
+            let is_lost = up.pass(&datagram[..length], |bytes| drop(outside.send(bytes)));
+            dropped.fetch_add(usize::from(is_lost), Ordering::Relaxed);
+        }
+        while let Ok(length) = outside.recv(&mut datagram) {
+            is_idle = false;
+            passed += 1;
+            let Some(client) = client else { continue };
+            let is_lost = down.pass(&datagram[..length], |bytes| drop(inside.send_to(bytes, client)));
+            dropped.fetch_add(usize::from(is_lost), Ordering::Relaxed);
+            if faults.rebinds_at == Some(passed) {
+                outside = open();
+            }
+        }
+        if is_idle {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Downloads the file through the network, several times on one connection, and compares each body.
+fn download(server: &Server, network: &Network, file: &Content, times: u64) -> Value {
+    let digits: String = sha256(&file.all()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let tool = Tool::penstock().args(["load", "download", "--quiet", "--json", "--protocol", "h3", "--ca"]);
+    let tool = tool.arg(server.certificates().authority()).args(["--streams", "2", "--timeout", "30s"]);
+    let tool = tool.args(["--requests", &times.to_string(), "--sha256", &digits]);
+    let tool = tool.args(["--address", &network.address.to_string(), &server.url("/clip.mp4")]);
+    let finished = tool.run();
+    serde_json::from_slice(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {}", finished.stderr))
+}
+
+#[test]
+fn bodies_are_whole_over_networks_that_lose_and_reorder() {
+    for (lost, late) in [(10, 0), (50, 0), (0, 100), (50, 50)] {
+        let server = setup().start();
+        let file = server.file("clip.mp4", 3_000_000);
+        let network = Network::before(server.https(), Faults { lost, late, rebinds_at: None });
+        let report = download(&server, &network, &file, 4);
+        assert_eq!(report["errors_total"], 0, "{lost} {late}: {report:#}");
+        assert_eq!(report["bytes"], 12_000_000, "{lost} {late}");
+        assert_eq!(network.dropped.load(Ordering::Relaxed) > 0, lost > 0);
+        let found = || server.metrics().sum("penstock_quic_packets_lost_total", &[]);
+        assert!(lost == 0 || found() > 0.0);
+    }
+}
+
+#[test]
+fn a_client_whose_network_gives_it_another_port_in_the_middle_of_a_download_is_not_left_waiting() {
+    let server = setup().start();
+    let file = server.file("clip.mp4", 3_000_000);
+    for rebinds_at in [300, 900, 1500] {
+        let network =
+            Network::before(server.https(), Faults { rebinds_at: Some(rebinds_at), ..Faults::default() });
+        // What was lost on the way to the old port comes again, or the connection ends, and the next request has another one.
+        let report = download(&server, &network, &file, 3);
+        assert_eq!(report["errors"].get("body_timeout"), None, "{rebinds_at}: {report:#}");
+        assert!(report["bytes"].as_u64().unwrap() >= 3_000_000, "{rebinds_at}: {report:#}");
+    }
+    assert!(server.metrics().sum("penstock_quic_migrations_total", &[]) >= 3.0);
+}

@@ -1,0 +1,59 @@
+//! Clients of other authors: curl_cffi (ngtcp2 and nghttp3), and `penstock load`'s congestion controls against the server.
+
+use penstock_testkit::{Setup, Tool};
+use serde_json::Value;
+
+use super::{PYTHON, setup};
+
+/// Arguments: the authority, and URLs. Prints status, version of HTTP and SHA-256 of each response.
+const CURL: &str = "
+import sys, hashlib
+from curl_cffi import CurlHttpVersion, requests
+session = requests.Session(http_version=CurlHttpVersion.V3ONLY, verify=sys.argv[1])
+for url in sys.argv[2:]:
+    response = session.get(url, timeout=50)
+    print(response.status_code, response.http_version, hashlib.sha256(response.content).hexdigest())
+";
+
+#[test]
+fn curl_over_ngtcp2_gets_what_is_in_the_file() {
+    let has_curl = std::path::Path::new(PYTHON).exists()
+        && Tool::new(PYTHON).args(["-c", "import curl_cffi"]).run().code == 0;
+    if !has_curl {
+        println!("NOT TESTED: needs Python with curl_cffi; scripts/install-needs test installs it");
+        return;
+    }
+    let server = setup().start();
+    let file = server.file("clip.mp4", 5_000_000);
+    let digits: String = boring::sha::sha256(&file.all()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let tool = Tool::new(PYTHON).args(["-c", CURL]).arg(server.certificates().authority());
+    let urls = ["/clip.mp4", "/none", "/clip.mp4"].map(|path| server.url(path));
+    let text = tool.args(urls).run().ok().text();
+    let lines: Vec<&str> = text.lines().collect();
+    let whole = format!("200 30 {digits}");
+    assert_eq!((lines.len(), lines[0], lines[2]), (3, whole.as_str(), whole.as_str()), "{text}");
+    assert!(lines[1].starts_with("404 30 "), "{text}");
+    server.counted("penstock_http_connections_total", &["version=\"h3\""], 1.0);
+}
+
+#[test]
+fn bodies_are_whole_with_each_congestion_control() {
+    for control in ["cubic", "reno", "bbr"] {
+        let listener = format!("tls: true, protocols: [h1, h2, h3], congestion_control: {control}");
+        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+        if !known.split_whitespace().any(|known| known == control) {
+            println!("NOT TESTED: this kernel has no {control} for the TCP socket beside");
+            continue;
+        }
+        let server = Setup::new().listeners(&[&listener, ""]).start();
+        let file = server.file("clip.mp4", 20_000_000);
+        let digits: String =
+            boring::sha::sha256(&file.all()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let tool =
+            Tool::penstock().args(["load", "download", "--quiet", "--json", "--protocol", "h3", "--ca"]);
+        let tool = tool.arg(server.certificates().authority()).args(["--requests", "4", "--streams", "2"]);
+        let tool = tool.args(["--sha256", &digits, &server.url("/clip.mp4")]);
+        let report: Value = serde_json::from_slice(&tool.run().ok().stdout).unwrap();
+        assert_eq!((&report["errors_total"], &report["bytes"]), (&0.into(), &80_000_000.into()), "{control}");
+    }
+}
