@@ -321,9 +321,10 @@ impl ServerConnection {
         }
     }
 
-    /// Bytes that windows of the client and congestion let the stream send.
+    /// Bytes of content that windows of the client and congestion let the stream send. 0 also where only the header of a frame
+    /// would fit, without which content cannot be sent.
     pub fn space(&mut self, stream: u64) -> usize {
-        self.quic.stream_capacity(stream).unwrap_or(0)
+        self.quic.stream_capacity(stream).unwrap_or(0).saturating_sub(DATA_HEADER_BYTES)
     }
 
     /// Bytes that congestion, and the client's window of the connection, let all streams send.
@@ -341,17 +342,13 @@ impl ServerConnection {
     /// be full; see [`send_little`](Self::send_little).
     pub fn content_bytes_max(&mut self, stream: u64) -> usize {
         let space = self.space(stream);
-        if space < self.train_bytes && !self.may_send_little {
-            0
-        } else {
-            space.saturating_sub(DATA_HEADER_BYTES)
-        }
+        if space < self.train_bytes && !self.may_send_little { 0 } else { space }
     }
 
     /// Whether the stream would take something that fills no train.
     pub fn is_held_back(&mut self, stream: u64) -> bool {
         let space = self.space(stream);
-        space > DATA_HEADER_BYTES && space < self.train_bytes && !self.may_send_little
+        space > 0 && space < self.train_bytes && !self.may_send_little
     }
 
     /// Lets content leave until packets are received, even if it fills no train.
