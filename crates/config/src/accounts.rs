@@ -51,8 +51,8 @@ impl Accounts {
             };
             let hash = hash.split(':').next().unwrap_or_default();
             is_fine(hash).map_err(|why| format!("has in line {number} {why}"))?;
-            if name.is_empty() {
-                return Err(format!("has no name in line {number}"));
+            if name.is_empty() || name.contains(char::is_control) {
+                return Err(format!("has no name, or one with control characters, in line {number}"));
             }
             accounts.entry(name.to_owned()).or_insert_with(|| hash.to_owned());
         }
@@ -75,6 +75,9 @@ impl Accounts {
 
 /// Whether a hash is of a kind that is known, and bounded in what it costs.
 fn is_fine(hash: &str) -> Result<(), String> {
+    if !hash.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("a hash with other characters than the visible ones of ASCII".to_owned());
+    }
     let mut parts = hash.split('$').skip(1);
     match parts.next() {
         Some("2y" | "2a" | "2b" | "2x") => {
@@ -152,6 +155,16 @@ mod tests {
         let accounts = Accounts::parse(text.trim_end_matches("anna:x$y\n")).unwrap();
         assert_eq!((accounts.hash_of("anna"), accounts.hash_of("carl")), (Some(BCRYPT), None));
         assert!(!format!("{accounts:?}").contains('$'));
+    }
+
+    #[test]
+    fn control_characters_within_a_line_are_refused() {
+        for line in
+            [format!("anna:{BCRYPT}\r:extra"), format!("an\rna:{BCRYPT}"), format!("anna:{BCRYPT} :extra")]
+        {
+            assert!(Accounts::parse(&line).is_err(), "{line:?}");
+        }
+        assert!(Accounts::parse(&format!("anna:{BCRYPT}\r\nbert:{BCRYPT}:extra\r\n")).is_ok());
     }
 
     #[test]
