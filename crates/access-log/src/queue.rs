@@ -13,7 +13,7 @@ use crate::record::Record;
 pub struct Sink<R> {
     /// `None` only wakes the thread, so that it checks its flags.
     queue: SyncSender<Option<Box<R>>>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<LogState>,
     text_bytes_max: usize,
 }
 
@@ -26,7 +26,7 @@ impl<R> Clone for Sink<R> {
 
 /// State that the sinks, the owner and the log thread share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct LogState {
     pub(super) counters: Arc<LogCounters>,
     /// Bytes of client text in the queue: the number of records alone would be a loose bound of its memory.
     pub(super) text_bytes: AtomicUsize,
@@ -41,7 +41,7 @@ pub(super) fn queue<R>(
     counters: Arc<LogCounters>,
 ) -> (Sink<R>, Receiver<Option<Box<R>>>) {
     let (queue, receiver) = mpsc::sync_channel(records);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(LogState {
         counters,
         text_bytes: AtomicUsize::new(0),
         reopen: AtomicBool::new(false),
@@ -79,7 +79,7 @@ impl<R: Record> Sink<R> {
     }
 }
 
-impl Shared {
+impl LogState {
     /// Subtracts the client text of a record that left the queue.
     pub(super) fn release(&self, bytes: usize) {
         self.text_bytes.fetch_sub(bytes, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use penstock_metrics::LogLoss;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::queue::Shared;
+use crate::queue::LogState;
 use crate::record::Record;
 use crate::syslog::{SyslogSocket, is_socket};
 
@@ -28,7 +28,7 @@ pub(super) struct Writer<R: Record> {
     file: LogFile,
     format: R::Format,
     records: Receiver<Option<Box<R>>>,
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     gather: Duration,
     batch: Batch,
     outage: Outage,
@@ -82,7 +82,7 @@ impl<R: Record> Writer<R> {
     pub(super) fn new(
         (file, format): (LogFile, R::Format),
         records: Receiver<Option<Box<R>>>,
-        shared: Arc<Shared>,
+        shared: Arc<LogState>,
         gather: Duration,
     ) -> Self {
         Self { file, format, records, shared, gather, batch: Batch::default(), outage: Outage::default() }

@@ -8,7 +8,7 @@ use penstock_tls::certificate::RenewalFacts;
 
 use crate::client::CaClient;
 use crate::failure::{Failure, is_bad_nonce};
-use crate::status::Outcome;
+use crate::status::OrderOutcome;
 use crate::storage::Storage;
 
 /// The stored account, or a new one. To be called with the lock if there is none.
@@ -34,7 +34,7 @@ pub(crate) async fn open(settings: &Acme, storage: &Storage, client: &CaClient) 
             made => break made?,
         }
     };
-    let json = serde_json::to_vec(&credentials).map_err(|error| Failure::new(Outcome::Local, error))?;
+    let json = serde_json::to_vec(&credentials).map_err(|error| Failure::new(OrderOutcome::Local, error))?;
     storage.set_account(&json)?;
     tracing::info!("acme: made an account at {}", settings.directory);
     Ok(account)
@@ -46,7 +46,7 @@ pub(crate) async fn stored(storage: &Storage, client: &CaClient) -> Result<Optio
     let credentials: AccountCredentials = serde_json::from_slice(&json)
         // The words of the parser could repeat the key.
         .map_err(|_| {
-            Failure::new(Outcome::Local, "the stored account cannot be read; remove it for a new one")
+            Failure::new(OrderOutcome::Local, "the stored account cannot be read; remove it for a new one")
         })?;
     let account = Account::builder_with_http(Box::new(client.clone())).from_credentials(credentials).await?;
     Ok(Some(account))

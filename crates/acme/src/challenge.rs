@@ -11,7 +11,7 @@ use penstock_config::{Acme, AcmeChallenge, limits};
 use crate::failure::Failure;
 use crate::self_signed;
 use crate::shared::SharedStorage;
-use crate::status::Outcome;
+use crate::status::OrderOutcome;
 
 /// The kind of challenge that the configuration chooses.
 pub(crate) fn kind(settings: &Acme) -> ChallengeType {
@@ -23,12 +23,12 @@ pub(crate) fn kind(settings: &Acme) -> ChallengeType {
 }
 
 /// An answer that the authority can find until this is dropped.
-pub(crate) enum Answer {
+pub(crate) enum ChallengeAnswer {
     File(PathBuf),
     Record { command: PathBuf, name: String, value: String },
 }
 
-impl Answer {
+impl ChallengeAnswer {
     /// Presents the answer to a challenge for a name, which is without `*.`.
     pub(crate) async fn present(
         settings: &Acme,
@@ -40,7 +40,10 @@ impl Answer {
         match &settings.challenge {
             AcmeChallenge::Http01 => {
                 let path = settings.http_answer(token).ok_or_else(|| {
-                    Failure::new(Outcome::Unavailable, "the CA's token is not one (RFC 8555 section 8.3)")
+                    Failure::new(
+                        OrderOutcome::Unavailable,
+                        "the CA's token is not one (RFC 8555 section 8.3)",
+                    )
                 })?;
                 storage.set_answer(&path, authorization.as_str().as_bytes()).await?;
                 Ok(Self::File(path))
@@ -61,7 +64,7 @@ impl Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ChallengeAnswer {
     fn drop(&mut self) {
         match self {
             // One that stays is removed before a later order.
@@ -100,8 +103,9 @@ fn reap(mut child: Child) {
 
 /// Runs the command and waits for its success.
 async fn run(command: &Path, action: &str, name: &str, value: &str) -> Result<(), Failure> {
-    let fault =
-        |what: String| Failure::new(Outcome::Local, format_args!("{} {action}: {what}", command.display()));
+    let fault = |what: String| {
+        Failure::new(OrderOutcome::Local, format_args!("{} {action}: {what}", command.display()))
+    };
     let mut child = start(command, action, name, value).map_err(|error| fault(error.to_string()))?;
     let until = Instant::now() + Duration::from_secs(limits::ACME_COMMAND_SECONDS);
     loop {

@@ -7,14 +7,14 @@ use instant_acme::{Error, Problem};
 use penstock_config::limits;
 
 use crate::client::{CaError, RetryAfter};
-use crate::status::Outcome;
+use crate::status::OrderOutcome;
 use crate::storage::StorageError;
 
 /// A failed order.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// What kind of failure it is; never [`Outcome::Issued`].
-    pub(crate) outcome: Outcome,
+    /// What kind of failure it is; never [`OrderOutcome::Issued`].
+    pub(crate) outcome: OrderOutcome,
     /// What happened, in one bounded line.
     pub(crate) words: String,
     /// How long the authority asks to wait.
@@ -23,7 +23,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure with these words.
-    pub(crate) fn new(outcome: Outcome, words: impl fmt::Display) -> Self {
+    pub(crate) fn new(outcome: OrderOutcome, words: impl fmt::Display) -> Self {
         Self { outcome, words: one_line(&words.to_string()), retry_after: None }
     }
 
@@ -43,32 +43,35 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Api(problem) => Self::rejected(&problem),
-            Error::Timeout(_) => Self::new(Outcome::Unavailable, "the CA has not finished the order in time"),
-            Error::Json(error) => {
-                Self::new(Outcome::Unavailable, format_args!("the CA's answer is not that of ACME: {error}"))
+            Error::Timeout(_) => {
+                Self::new(OrderOutcome::Unavailable, "the CA has not finished the order in time")
             }
+            Error::Json(error) => Self::new(
+                OrderOutcome::Unavailable,
+                format_args!("the CA's answer is not that of ACME: {error}"),
+            ),
             Error::Other(other) => match other.downcast::<CaError>() {
-                Ok(error) => Self::new(Outcome::Unavailable, error),
-                Err(other) => Self::new(Outcome::Unavailable, other),
+                Ok(error) => Self::new(OrderOutcome::Unavailable, error),
+                Err(other) => Self::new(OrderOutcome::Unavailable, other),
             },
             Error::Unsupported(_) | Error::Str(_) => {
-                Self::new(Outcome::Unavailable, format_args!("the CA: {error}"))
+                Self::new(OrderOutcome::Unavailable, format_args!("the CA: {error}"))
             }
-            error => Self::new(Outcome::Local, error),
+            error => Self::new(OrderOutcome::Local, error),
         }
     }
 }
 
 impl From<StorageError> for Failure {
     fn from(error: StorageError) -> Self {
-        let outcome = if error.is_of_store() { Outcome::Unavailable } else { Outcome::Local };
+        let outcome = if error.is_of_store() { OrderOutcome::Unavailable } else { OrderOutcome::Local };
         Self::new(outcome, error)
     }
 }
 
 impl From<rcgen::Error> for Failure {
     fn from(error: rcgen::Error) -> Self {
-        Self::new(Outcome::Local, error)
+        Self::new(OrderOutcome::Local, error)
     }
 }
 
@@ -87,12 +90,12 @@ fn kind(problem: &Problem) -> &str {
     problem.r#type.as_deref().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default()
 }
 
-fn outcome_of(problem: &Problem) -> Outcome {
+fn outcome_of(problem: &Problem) -> OrderOutcome {
     match kind(problem) {
-        "rateLimited" => Outcome::RateLimited,
-        "serverInternal" | "badNonce" => Outcome::Unavailable,
-        _ if problem.status.is_some_and(|status| status >= 500) => Outcome::Unavailable,
-        _ => Outcome::Rejected,
+        "rateLimited" => OrderOutcome::RateLimited,
+        "serverInternal" | "badNonce" => OrderOutcome::Unavailable,
+        _ if problem.status.is_some_and(|status| status >= 500) => OrderOutcome::Unavailable,
+        _ => OrderOutcome::Rejected,
     }
 }
 
@@ -129,12 +132,12 @@ mod tests {
     #[test]
     fn problems_keep_the_words_of_the_authority() {
         let failure = Failure::from(Error::Api(problem("unauthorized", "wrong\nanswer", 403)));
-        assert_eq!(failure.outcome, Outcome::Rejected);
+        assert_eq!(failure.outcome, OrderOutcome::Rejected);
         assert_eq!(failure.words, "the CA says: wrong answer (unauthorized)");
         let limited = Failure::from(Error::Api(problem("rateLimited", "too many", 429)));
-        assert_eq!(limited.outcome, Outcome::RateLimited);
+        assert_eq!(limited.outcome, OrderOutcome::RateLimited);
         let busy = Failure::from(Error::Api(problem("malformed", "busy", 503)));
-        assert_eq!(busy.outcome, Outcome::Unavailable);
+        assert_eq!(busy.outcome, OrderOutcome::Unavailable);
         assert!(is_unknown_account(&Error::Api(problem("accountDoesNotExist", "", 400))));
     }
 

@@ -30,5 +30,5 @@ mod storage;
 
 pub use orders::Acme;
 pub use self_signed::{placeholder, self_signed};
-pub use status::{AcmeStatus, NameState, NameStatus, Outcome};
+pub use status::{AcmeStatus, NameState, NameStatus, OrderOutcome};
 pub use storage::{Storage, StorageError};

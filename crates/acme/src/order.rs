@@ -9,10 +9,10 @@ use instant_acme::{
 use penstock_config::{Acme, AcmeKey, limits};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384};
 
-use crate::challenge::{self, Answer};
+use crate::challenge::{self, ChallengeAnswer};
 use crate::failure::Failure;
 use crate::shared::SharedStorage;
-use crate::status::Outcome;
+use crate::status::OrderOutcome;
 
 /// Orders a certificate for a name and stores it.
 ///
@@ -101,7 +101,7 @@ async fn answer(
     order: &mut Order,
     settings: &Acme,
     storage: &SharedStorage,
-) -> Result<Vec<Answer>, OrderError> {
+) -> Result<Vec<ChallengeAnswer>, OrderError> {
     let mut answers = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -111,19 +111,21 @@ async fn answer(
             AuthorizationStatus::Pending => {}
             other => {
                 let what = format_args!("the CA's authorization is {other:?}, not pending");
-                return Err(Failure::new(Outcome::Rejected, what).into());
+                return Err(Failure::new(OrderOutcome::Rejected, what).into());
             }
         }
         let kind = challenge::kind(settings);
         let Some(mut challenge) = authorization.challenge(kind) else {
             let what = format_args!("the CA offers no challenge {} for this name", settings.challenge.name());
-            return Err(Failure::new(Outcome::Rejected, what).into());
+            return Err(Failure::new(OrderOutcome::Rejected, what).into());
         };
         let Identifier::Dns(name) = challenge.identifier().identifier.clone() else {
-            return Err(Failure::new(Outcome::Unavailable, "the CA asks for another kind of name").into());
+            return Err(
+                Failure::new(OrderOutcome::Unavailable, "the CA asks for another kind of name").into()
+            );
         };
         let (token, key) = (challenge.token.clone(), challenge.key_authorization());
-        answers.push(Answer::present(settings, storage, &name, &token, &key).await?);
+        answers.push(ChallengeAnswer::present(settings, storage, &name, &token, &key).await?);
         challenge.set_ready().await?;
     }
     Ok(answers)
@@ -139,7 +141,7 @@ async fn rejection(order: &mut Order, other: Option<Failure>) -> Failure {
             return Failure::rejected(problem);
         }
     }
-    other.unwrap_or_else(|| Failure::new(Outcome::Rejected, "the CA says that the order is invalid"))
+    other.unwrap_or_else(|| Failure::new(OrderOutcome::Rejected, "the CA says that the order is invalid"))
 }
 
 fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, rcgen::Error> {
@@ -153,11 +155,11 @@ fn verify(name: &str, chain: &str, key: &KeyPair) -> Result<(), Failure> {
     let made =
         penstock_tls::certificate::Certificate::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes());
     let made = made.map_err(|error| {
-        Failure::new(Outcome::Unavailable, format_args!("the CA's certificate cannot be used: {error}"))
+        Failure::new(OrderOutcome::Unavailable, format_args!("the CA's certificate cannot be used: {error}"))
     })?;
     if made.names().iter().any(|covered| covered == name) {
         Ok(())
     } else {
-        Err(Failure::new(Outcome::Unavailable, "the CA's certificate is for another name"))
+        Err(Failure::new(OrderOutcome::Unavailable, "the CA's certificate is for another name"))
     }
 }

@@ -18,7 +18,7 @@ use crate::failure::{Failure, is_bad_nonce, is_unknown_account};
 use crate::order::{OrderError, order};
 use crate::schedule::{Window, pause, random, renewal};
 use crate::shared::SharedStorage;
-use crate::status::{AcmeStatus, NameState, Outcome};
+use crate::status::{AcmeStatus, NameState, OrderOutcome};
 use crate::storage::{OrderLock, Storage, Stored};
 
 /// Orders and renews the certificates of a configuration until it is dropped.
@@ -165,7 +165,7 @@ impl Orders {
         let limit = Duration::from_secs(limits::ACME_ORDER_SECONDS_MAX);
         let ended = timeout(limit, self.order(&name, stored.as_ref(), &lock)).await;
         let ended = ended.unwrap_or_else(|_| {
-            Err(Failure::new(Outcome::Unavailable, "the CA has not finished the order in time"))
+            Err(Failure::new(OrderOutcome::Unavailable, "the CA has not finished the order in time"))
         });
         // The others find the certificate before they may order.
         let ended = match (ended, self.storage.exchange(&name).await) {
@@ -289,7 +289,7 @@ impl Orders {
         (name.failures, name.window) = (0, None);
         (name.ordered, name.window_due) = (Some(Instant::now()), Instant::now());
         name.next = Instant::now();
-        self.status.count(Outcome::Issued);
+        self.status.count(OrderOutcome::Issued);
         let now = SystemTime::now();
         let facts = self.storage.own.certificate(&name.name).map(|stored| stored.facts);
         if facts.is_some_and(|facts| facts.not_before > now || facts.not_after < now) {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use penstock_config::limits;
 
 use crate::failure::Failure;
-use crate::status::Outcome;
+use crate::status::OrderOutcome;
 use crate::storage::Stored;
 
 /// The window in which the authority wants a certificate to be renewed (RFC 9773), and the time chosen in it.
@@ -50,13 +50,13 @@ pub(crate) fn renewal(stored: &Stored, window: Option<Window>, now: SystemTime) 
 /// An order that an authority rejects counts against its limits, so those pauses are the longer ones.
 pub(crate) fn pause(failures: u32, last: &Failure, random: f64) -> Duration {
     let (first, factor, most): (u64, u32, u64) = match last.outcome {
-        Outcome::Rejected | Outcome::Local => {
+        OrderOutcome::Rejected | OrderOutcome::Local => {
             (limits::ACME_REJECTED_PAUSE_SECONDS, 3, limits::ACME_REJECTED_PAUSE_SECONDS_MAX)
         }
-        Outcome::RateLimited => {
+        OrderOutcome::RateLimited => {
             (limits::ACME_RATE_LIMITED_PAUSE_SECONDS, 2, limits::ACME_RATE_LIMITED_PAUSE_SECONDS_MAX)
         }
-        Outcome::Unavailable | Outcome::Issued => {
+        OrderOutcome::Unavailable | OrderOutcome::Issued => {
             (limits::ACME_UNAVAILABLE_PAUSE_SECONDS, 2, limits::ACME_UNAVAILABLE_PAUSE_SECONDS_MAX)
         }
     };
@@ -122,7 +122,7 @@ mod tests {
     fn pauses_grow_and_have_an_end() {
         let of = |outcome| Failure::new(outcome, "x");
         let seconds = |failures, outcome| pause(failures, &of(outcome), 0.0).as_secs();
-        let pauses: Vec<u64> = (1..=7).map(|failures| seconds(failures, Outcome::Rejected)).collect();
+        let pauses: Vec<u64> = (1..=7).map(|failures| seconds(failures, OrderOutcome::Rejected)).collect();
         assert_eq!(pauses, [60, 180, 540, 1620, 4860, 14580, 21600]);
         let starts = pauses.iter().scan(0, |start, pause| {
             *start += pause;
@@ -133,12 +133,12 @@ mod tests {
             4,
             "attempts in the first hour after the first"
         );
-        assert_eq!(seconds(1, Outcome::Unavailable), 5);
-        assert_eq!(seconds(u32::MAX, Outcome::Unavailable), 3600);
-        assert_eq!(seconds(1, Outcome::RateLimited), 3600);
-        let asked = Failure { retry_after: Some(Duration::from_secs(7200)), ..of(Outcome::Unavailable) };
+        assert_eq!(seconds(1, OrderOutcome::Unavailable), 5);
+        assert_eq!(seconds(u32::MAX, OrderOutcome::Unavailable), 3600);
+        assert_eq!(seconds(1, OrderOutcome::RateLimited), 3600);
+        let asked = Failure { retry_after: Some(Duration::from_secs(7200)), ..of(OrderOutcome::Unavailable) };
         assert_eq!(pause(1, &asked, 0.0).as_secs(), 7200);
-        let absurd = Failure { retry_after: Some(Duration::MAX), ..of(Outcome::Unavailable) };
+        let absurd = Failure { retry_after: Some(Duration::MAX), ..of(OrderOutcome::Unavailable) };
         assert_eq!(pause(1, &absurd, 0.0), DAY);
     }
 

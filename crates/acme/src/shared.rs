@@ -25,13 +25,13 @@ const RIGHT_TIME: Duration = Duration::from_secs(limits::ACME_RIGHT_SECONDS);
 #[derive(Clone, Debug)]
 pub(crate) struct SharedStorage {
     pub(crate) own: Storage,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<FleetShare>>,
 }
 
 impl SharedStorage {
     /// A storage that is shared by `files`; by its directory alone if there are none.
     pub(crate) fn new(own: Storage, files: Option<SharedFiles>) -> Self {
-        let shared = files.map(|files| Arc::new(Shared { files, orders: AtomicBool::new(false) }));
+        let shared = files.map(|files| Arc::new(FleetShare { files, orders: AtomicBool::new(false) }));
         Self { own, shared }
     }
 
@@ -82,13 +82,13 @@ impl SharedStorage {
 
 /// The share of one edge.
 #[derive(Debug)]
-struct Shared {
+struct FleetShare {
     files: SharedFiles,
     /// Whether this edge has the right to order.
     orders: AtomicBool,
 }
 
-impl Shared {
+impl FleetShare {
     /// Takes the right to order; false if another edge has it.
     async fn lock(&self) -> Result<bool, NoAnswer> {
         let is_taken = self.files.lock(RIGHT, RIGHT_TIME).await?;

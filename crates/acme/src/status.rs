@@ -7,7 +7,7 @@ use penstock_sys::lock::Unpoisoned;
 
 /// How an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum OrderOutcome {
     /// With a certificate.
     Issued,
     /// The authority rejected the name, the challenge or the account.
@@ -20,7 +20,7 @@ pub enum Outcome {
     Local,
 }
 
-impl Outcome {
+impl OrderOutcome {
     /// All of them, in the order of their counts.
     pub const ALL: [Self; 5] =
         [Self::Issued, Self::Rejected, Self::RateLimited, Self::Unavailable, Self::Local];
@@ -86,12 +86,12 @@ pub struct NameStatus {
 
 /// The state of all names. Written by the thread of orders, read by scrapes.
 #[derive(Debug, Default)]
-pub struct AcmeStatus(Mutex<State>);
+pub struct AcmeStatus(Mutex<Statuses>);
 
 #[derive(Debug, Default)]
-struct State {
+struct Statuses {
     names: Vec<NameStatus>,
-    outcomes: [u64; Outcome::ALL.len()],
+    outcomes: [u64; OrderOutcome::ALL.len()],
 }
 
 impl AcmeStatus {
@@ -100,8 +100,8 @@ impl AcmeStatus {
         self.0.lock().unpoisoned().names.clone()
     }
 
-    /// Orders by their outcome, in the order of [`Outcome::ALL`].
-    pub fn outcomes(&self) -> [u64; Outcome::ALL.len()] {
+    /// Orders by their outcome, in the order of [`OrderOutcome::ALL`].
+    pub fn outcomes(&self) -> [u64; OrderOutcome::ALL.len()] {
         self.0.lock().unpoisoned().outcomes
     }
 
@@ -118,7 +118,7 @@ impl AcmeStatus {
         }
     }
 
-    pub(crate) fn count(&self, outcome: Outcome) {
+    pub(crate) fn count(&self, outcome: OrderOutcome) {
         self.0.lock().unpoisoned().outcomes[outcome as usize] += 1;
     }
 }

@@ -17,7 +17,7 @@ use crate::memory::{Dormant, Restored};
 use crate::metadata::Metadata;
 use crate::object::Object;
 use crate::tiers::Tiers;
-use pending::Outcome;
+use pending::ClaimOutcome;
 pub use pending::{ClaimResult, Pending};
 use table::Table;
 
@@ -63,7 +63,7 @@ struct Shard<D: Metadata> {
 }
 
 /// Gives the result of a claim to the requests that wait for it.
-type ClaimSender<D> = Arc<watch::Sender<Outcome<D>>>;
+type ClaimSender<D> = Arc<watch::Sender<ClaimOutcome<D>>>;
 
 struct ShardState<D: Metadata> {
     pending: HashMap<Key, ClaimSender<D>>,
@@ -441,7 +441,7 @@ impl<D: Metadata> ObjectClaim<D> {
         self.end(None, Some(ClaimResult::Private));
     }
 
-    fn end(&mut self, kept: Option<&Arc<Object<D>>>, outcome: Outcome<D>) {
+    fn end(&mut self, kept: Option<&Arc<Object<D>>>, outcome: ClaimOutcome<D>) {
         let Some(sender) = self.sender.take() else { return };
         self.index.end_claim(&self.key, &sender, kept);
         if outcome.is_some() {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::fault::Fault;
 use crate::model::{Config, HostPattern, Listener, Site};
-use crate::places::Place;
+use crate::places::ConfigPart;
 
 impl Config {
     /// Sites without a certificate, and content that clients get without the certificate that they need elsewhere.
@@ -33,7 +33,7 @@ impl Config {
                 );
                 let instead =
                     "add one to tls.certificates, or let the site answer on listeners without TLS only";
-                let fault = self.fault_of(Place::Host(number, place), what);
+                let fault = self.fault_of(ConfigPart::Host(number, place), what);
                 found.push(Fault { instead: instead.to_owned(), ..fault });
             }
         }
@@ -51,7 +51,7 @@ impl Config {
                     steering.ttl
                 );
                 let instead = "write a limits.lame_duck that is longer than ttl, or a shorter ttl";
-                Fault { instead: instead.to_owned(), ..self.fault_of(Place::Steering(number), what) }
+                Fault { instead: instead.to_owned(), ..self.fault_of(ConfigPart::Steering(number), what) }
             })
         });
         late.collect()
@@ -71,7 +71,7 @@ impl Config {
                     "client_certificates: they are required, and {address} serves without TLS to everyone"
                 );
                 let instead = "add redirect: https to this listener, or name the others and add listeners: to each site";
-                Fault { instead: instead.to_owned(), ..self.fault_of(Place::Address(address), what) }
+                Fault { instead: instead.to_owned(), ..self.fault_of(ConfigPart::Address(address), what) }
             })
             .collect()
     }

@@ -11,12 +11,12 @@ use crate::section::{Position, Text, position};
 #[derive(Clone, Debug, Default)]
 pub struct KeyPaths {
     /// In the order of lines and columns.
-    keys: Vec<Entry>,
+    keys: Vec<KeyPath>,
 }
 
 /// A path and the place of its name or value.
 #[derive(Clone, Debug)]
-struct Entry {
+struct KeyPath {
     line: usize,
     column: usize,
     is_name: bool,
@@ -47,7 +47,7 @@ impl KeyPaths {
     }
 }
 
-fn collect(node: &Node, path: String, keys: &mut Vec<Entry>) {
+fn collect(node: &Node, path: String, keys: &mut Vec<KeyPath>) {
     match node {
         Node::Scalar => {}
         Node::List(items) => {
@@ -68,8 +68,8 @@ fn collect(node: &Node, path: String, keys: &mut Vec<Entry>) {
     }
 }
 
-fn entry(here: Position, is_name: bool, path: &str) -> Entry {
-    Entry { line: here.line, column: here.column, is_name, path: path.to_owned() }
+fn entry(here: Position, is_name: bool, path: &str) -> KeyPath {
+    KeyPath { line: here.line, column: here.column, is_name, path: path.to_owned() }
 }
 
 /// A value of any form.

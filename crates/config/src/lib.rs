@@ -66,7 +66,7 @@ pub use networks::NetworkSet;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use networks::fuzz_networks;
-pub use places::Place;
+pub use places::ConfigPart;
 pub use reference::{has_key, keyserver_reference, reference};
 pub use revoked::RevokedTokens;
 pub use signing::{SecretForm, SigningKey};

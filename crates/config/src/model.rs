@@ -65,7 +65,7 @@ pub use self::tokens::{
     TokenFormat, TokenRules,
 };
 use crate::fault::Fault;
-use crate::places::Place;
+use crate::places::ConfigPart;
 use crate::section::Position;
 use crate::users::User;
 
@@ -153,14 +153,14 @@ impl Config {
     #[must_use]
     pub fn fault_at(&self, address: Option<SocketAddr>, what: String) -> Fault {
         match address {
-            Some(address) => self.fault_of(Place::Address(address), what),
+            Some(address) => self.fault_of(ConfigPart::Address(address), what),
             None => self.source.fault(Position::NONE, what),
         }
     }
 
     /// A fault of a part of the configuration, at its line. Without a line if the part is not written.
     #[must_use]
-    pub fn fault_of(&self, place: Place, what: String) -> Fault {
+    pub fn fault_of(&self, place: ConfigPart, what: String) -> Fault {
         let position = self.source.places.iter().find(|(known, _)| *known == place);
         let position = position.map_or(Position::NONE, |(_, position)| *position);
         self.source.fault(position, what)
@@ -179,7 +179,7 @@ pub(crate) struct ConfigSource {
     /// The file given with `-c`, or the option of the command line; then the included files.
     pub(crate) files: Vec<PathBuf>,
     /// Parts that are checked after the configuration was read, such as addresses to listen on.
-    pub(crate) places: Vec<(Place, Position)>,
+    pub(crate) places: Vec<(ConfigPart, Position)>,
     /// Files and directories that it names to be read.
     pub(crate) paths: Vec<PathBuf>,
 }

@@ -18,7 +18,7 @@ use crate::body::ConsoleBody;
 use crate::deadline::Deadline;
 use crate::feed::Feed;
 use crate::response::{event_stream, plain};
-use crate::routes::{self, Answer};
+use crate::routes::{self, AdminAnswer};
 use crate::socket::{Listener, Stream};
 
 /// The bounds of the console.
@@ -46,7 +46,7 @@ pub struct ConsoleLimits {
 }
 
 /// An open connection.
-struct Slot {
+struct OpenConnection {
     task: AbortHandle,
     /// Whether its request head has arrived.
     has_request: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ pub(crate) async fn accept(
     limits: ConsoleLimits,
 ) {
     // From the oldest to the newest.
-    let mut slots: VecDeque<Slot> = VecDeque::new();
+    let mut slots: VecDeque<OpenConnection> = VecDeque::new();
     loop {
         match listener.accept(limits.send_buffer).await {
             Ok(stream) => {
@@ -69,7 +69,7 @@ pub(crate) async fn accept(
                 let has_request = Arc::new(AtomicBool::new(false));
                 let asked = Arc::clone(&has_request);
                 let work = serve(stream, Arc::clone(backend), Arc::clone(feed), limits, asked);
-                slots.push_back(Slot { task: tokio::spawn(work).abort_handle(), has_request });
+                slots.push_back(OpenConnection { task: tokio::spawn(work).abort_handle(), has_request });
                 // The new connection is read from before a crowd behind it could evict it.
                 yield_now().await;
             }
@@ -82,7 +82,7 @@ pub(crate) async fn accept(
 }
 
 /// Closes a connection if there are as many as allowed: the oldest without a request, otherwise the oldest.
-fn make_space(slots: &mut VecDeque<Slot>, allowed: usize) {
+fn make_space(slots: &mut VecDeque<OpenConnection>, allowed: usize) {
     slots.retain(|slot| !slot.task.is_finished());
     while slots.len() >= allowed.max(1) {
         let idle = slots.iter().position(|slot| !slot.has_request.load(Ordering::Relaxed));
@@ -130,8 +130,8 @@ async fn respond<B>(
     deadline: Deadline,
 ) -> Response<ConsoleBody> {
     match routes::respond(request, Arc::clone(&backend), &feed).await {
-        Answer::Whole(response) => response.map(ConsoleBody::from),
-        Answer::Events => match feed.listen(deadline, &*backend) {
+        AdminAnswer::Whole(response) => response.map(ConsoleBody::from),
+        AdminAnswer::Events => match feed.listen(deadline, &*backend) {
             Some(listener) => event_stream(ConsoleBody::Events(listener)),
             None => {
                 let text = "as many pages listen as may: close one, or read /status.json\n";

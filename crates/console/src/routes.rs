@@ -16,7 +16,7 @@ const HEALTH: &str = "/healthz";
 const PURGE: &str = "PURGE";
 
 /// What a request gets.
-pub(crate) enum Answer {
+pub(crate) enum AdminAnswer {
     /// A response that exists.
     Whole(Response<String>),
     /// Events, while it listens.
@@ -24,12 +24,12 @@ pub(crate) enum Answer {
 }
 
 /// The answer to a request. HEAD gets that of GET; hyper leaves the body out.
-pub(crate) async fn respond<B>(request: Request<B>, backend: Arc<dyn Backend>, feed: &Feed) -> Answer {
+pub(crate) async fn respond<B>(request: Request<B>, backend: Arc<dyn Backend>, feed: &Feed) -> AdminAnswer {
     let is_events = request.uri().path() == EVENTS && request.method() == Method::GET;
     match refuse(&request, &*backend) {
-        Some(refusal) => Answer::Whole(refusal),
-        None if is_events => Answer::Events,
-        None => Answer::Whole(whole(request, backend, feed).await),
+        Some(refusal) => AdminAnswer::Whole(refusal),
+        None if is_events => AdminAnswer::Events,
+        None => AdminAnswer::Whole(whole(request, backend, feed).await),
     }
 }
 

@@ -70,7 +70,7 @@ impl Milestones {
 }
 
 /// Everything that the thread renews. Shared with the threads that ask.
-pub(crate) struct Parts {
+pub(crate) struct FleetDuties {
     pub(crate) link: Arc<Link>,
     pub(crate) purges: Arc<Purges>,
     pub(crate) tickets: Arc<SharedTickets>,
@@ -82,7 +82,7 @@ pub(crate) struct Parts {
 
 /// The thread's own state.
 pub(crate) struct Duty {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) parts: Arc<FleetDuties>,
     pub(crate) sessions: SessionWriter,
     pub(crate) address: StoreAddress,
     pub(crate) login: StoreLogin,
@@ -124,7 +124,7 @@ impl Duty {
 const PROBES_LOST: u32 = 2;
 
 /// Follows purges and renews; ends, with the reason, when the store no longer answers.
-async fn rounds(parts: &Parts, outage: &mut Outage) -> Loss {
+async fn rounds(parts: &FleetDuties, outage: &mut Outage) -> Loss {
     let began = Instant::now();
     match parts.link.identify().await {
         Ok(()) => parts.purges.note_store(parts.link.run()),
@@ -176,14 +176,14 @@ async fn rounds(parts: &Parts, outage: &mut Outage) -> Loss {
 
 /// Removes the entries whose answers can be too large, so that the next connection does not end the same way. What is lost is
 /// what an emptied store loses.
-async fn begin_again(parts: &Parts) {
+async fn begin_again(parts: &FleetDuties) {
     tracing::debug!("fleet: the purges and the list of edges in the store are written anew");
     let names = [parts.purges.names().as_slice(), &[parts.edges.list_name(), Census::list_name()]].concat();
     parts.link.remove(Operation::PurgeRead, &names).await;
 }
 
 /// Reads the stream of purges to its end, or some thousand entries of it.
-async fn follow(parts: &Parts) -> Result<(), Fault> {
+async fn follow(parts: &FleetDuties) -> Result<(), Fault> {
     let (before, follows) = (parts.purges.position(), parts.purges.sink.get().is_some());
     let mut is_at_end = false;
     for _ in 0..parts.purges.polls_max() {
@@ -214,6 +214,6 @@ fn probed(link: &Link, took: Duration) {
     }
 }
 
-async fn renew(parts: &Parts) {
+async fn renew(parts: &FleetDuties) {
     parts.edges.renew(parts.purges.position(), parts.tickets.newest()).await;
 }

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::census::Census;
 use crate::connect::{ANSWERS, Meter, StoreAddress, StoreLogin};
-use crate::duty::{Duty, Milestones, Parts};
+use crate::duty::{Duty, FleetDuties, Milestones};
 use crate::edges::{EdgeStatus, Edges};
 use crate::files::SharedFiles;
 use crate::link::Link;
@@ -87,7 +87,7 @@ pub struct PurgeReport {
 
 /// A member of a fleet, with a thread and a connection of its own. Dropping it leaves the fleet.
 pub struct Fleet {
-    parts: Arc<Parts>,
+    parts: Arc<FleetDuties>,
     sealer: Arc<Sealer>,
     prefix: String,
     queue: mpsc::Sender<SealedSession>,
@@ -294,7 +294,7 @@ impl Drop for Fleet {
 }
 
 /// The parts of a member, the sealer, and what begins the names of everything that it stores.
-pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Sealer>, String)> {
+pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<FleetDuties>, Arc<Sealer>, String)> {
     let sealer = Sealer::new(&options.secret).ok_or_else(|| io::Error::other("the TLS library failed"))?;
     let sealer = Arc::new(sealer);
     let prefix = format!("penstock:{}:", &sealer.pseudonym("fleet", &[])[..8]);
@@ -305,7 +305,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<Parts>, Arc<Seale
     let mut instance = [0; 16];
     rand::fill(&mut instance).map_err(|_| io::Error::other("the system has no randomness"))?;
     let fingerprint = prefix.trim_start_matches("penstock:").trim_end_matches(':');
-    let parts = Parts {
+    let parts = FleetDuties {
         census: Census::new(&link, &options.name, fingerprint, instance),
         purges: Arc::new(Purges {
             link: Arc::clone(&link),

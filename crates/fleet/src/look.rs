@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use crate::connect::connect;
-use crate::duty::{CONNECT, Parts};
+use crate::duty::{CONNECT, FleetDuties};
 use crate::edges::EdgeStatus;
 use crate::fleet::{FleetOptions, parts};
 use crate::ticket_keys::{FleetKeyUse, seconds};
@@ -52,7 +52,7 @@ pub fn look(options: &FleetOptions) -> Result<FleetView, String> {
 /// Connects with the store of a fleet, and asks it something.
 pub(crate) fn visit<T>(
     options: &FleetOptions,
-    ask: impl AsyncFnOnce(&Parts) -> Result<T, String>,
+    ask: impl AsyncFnOnce(&FleetDuties) -> Result<T, String>,
 ) -> Result<T, String> {
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;

@@ -16,14 +16,14 @@ pub enum Readiness {
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// In the order of their numbers.
-    entries: Vec<Entry>,
+    entries: Vec<StreamPriority>,
     clock: u64,
     /// The last turn of the streams of each urgency that are not incremental.
     sequential: [u64; 8],
 }
 
 #[derive(Debug)]
-struct Entry {
+struct StreamPriority {
     stream: u64,
     asked: Option<u8>,
     default: u8,
@@ -32,7 +32,7 @@ struct Entry {
     turn: u64,
 }
 
-impl Entry {
+impl StreamPriority {
     fn urgency(&self) -> u8 {
         self.asked.unwrap_or(self.default)
     }
@@ -42,7 +42,7 @@ const DEFAULT_URGENCY: u8 = 3;
 const URGENCY_MAX: u8 = 7;
 
 impl Schedule {
-    fn entry(&mut self, stream: u64) -> Option<&mut Entry> {
+    fn entry(&mut self, stream: u64) -> Option<&mut StreamPriority> {
         let position = self.entries.binary_search_by_key(&stream, |entry| entry.stream).ok()?;
         self.entries.get_mut(position)
     }
@@ -53,7 +53,8 @@ impl Schedule {
         let turn = self.clock;
         let (readiness, default) = (Readiness::Nothing, DEFAULT_URGENCY);
         let asked = urgency.map(|urgency| urgency.min(URGENCY_MAX));
-        self.entries.insert(position, Entry { stream, asked, default, incremental, readiness, turn });
+        self.entries
+            .insert(position, StreamPriority { stream, asked, default, incremental, readiness, turn });
     }
 
     /// Removes a stream.

@@ -26,8 +26,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 
 use self::link::Link;
-use self::operation::{Operation, Place};
-use self::shared::Shared;
+use self::operation::{Operation, OperationGuard};
+use self::shared::ClientState;
 use crate::counters::{SignerCounters, SignerCounts};
 
 pub use self::settings::{KeyserverAddress, KeyserverGroup, KeyserverLimits};
@@ -35,7 +35,7 @@ pub use self::settings::{KeyserverAddress, KeyserverGroup, KeyserverLimits};
 /// Signs with the keys of a group of keyservers. Dropping it closes the connections.
 pub struct Keyservers {
     operations: mpsc::UnboundedSender<Operation>,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     limits: KeyserverLimits,
 }
 
@@ -54,7 +54,7 @@ impl Keyservers {
         let (failures, pause) = (group.limits.circuit_failures, group.limits.circuit_open);
         let names: Vec<String> = group.servers.iter().map(ToString::to_string).collect();
         let counters = |name: &String| SignerCounters::new(counts.keyserver(name), failures, pause);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientState {
             servers: names.iter().map(counters).collect(),
             names,
             under_way: AtomicUsize::new(0),
@@ -85,7 +85,7 @@ impl Keyservers {
 
 impl RemoteKey for Keyservers {
     fn sign(&self, request: SignRequest) -> LaterSignature {
-        let Some(place) = Place::enter(&self.shared, self.limits.operations) else {
+        let Some(place) = OperationGuard::enter(&self.shared, self.limits.operations) else {
             self.shared.not_sent();
             return Box::pin(async { Err(RemoteKeyError::Overloaded) });
         };
@@ -112,7 +112,7 @@ impl fmt::Debug for Keyservers {
 async fn serve(
     clients: Vec<(KeyserverAddress, Outbound)>,
     mut operations: mpsc::UnboundedReceiver<Operation>,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     limits: KeyserverLimits,
 ) {
     let links = clients.into_iter().enumerate();

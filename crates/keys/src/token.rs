@@ -54,9 +54,9 @@ pub struct TokenLimits {
 }
 
 /// A token with its threads. Dropping it ends the threads, each after the call that it is in.
-pub struct Token(Arc<Shared>);
+pub struct Token(Arc<TokenState>);
 
-struct Shared {
+struct TokenState {
     name: String,
     limits: TokenLimits,
     queue: Queue<Operation>,
@@ -92,7 +92,7 @@ impl Token {
         counts: &SignerCounts,
     ) -> io::Result<Arc<Self>> {
         let operations = counts.token(&name);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TokenState {
             name,
             limits,
             queue: Queue::default(),
@@ -191,7 +191,7 @@ impl RemoteKey for TokenKey {
     }
 }
 
-impl Shared {
+impl TokenState {
     fn opened(&self) {
         self.sessions.fetch_add(1, Relaxed);
         self.counters.opened();
@@ -229,7 +229,7 @@ impl Shared {
 }
 
 /// A thread of a token: opens a session, and another when that is lost.
-fn run(shared: &Shared, device: &dyn Device) {
+fn run(shared: &TokenState, device: &dyn Device) {
     let mut pause = shared.limits.reopen_min;
     let mut lost = None;
     loop {
@@ -266,7 +266,7 @@ enum SessionEnd {
 }
 
 /// Performs operations until the session is lost, `first` before all others.
-fn serve(shared: &Shared, session: &mut dyn TokenSession, first: Option<Operation>) -> SessionEnd {
+fn serve(shared: &TokenState, session: &mut dyn TokenSession, first: Option<Operation>) -> SessionEnd {
     let mut next = first;
     loop {
         if let Some(end) = next.and_then(|operation| operation.perform(session, &shared.name)) {

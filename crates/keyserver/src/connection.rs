@@ -15,14 +15,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::request::{self, Reply};
-use crate::shared::Shared;
+use crate::shared::KeyserverState;
 
 /// An answer, and its place among those that wait to be written.
-type Answer = (Vec<u8>, OwnedSemaphorePermit);
+type SentAnswer = (Vec<u8>, OwnedSemaphorePermit);
 
 /// A verified client with its connection.
 pub(crate) struct Connection {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<KeyserverState>,
     pub(crate) name: String,
     pub(crate) peer: SocketAddr,
     /// True once the keyserver drains.
@@ -88,7 +88,7 @@ async fn drained(draining: &mut watch::Receiver<bool>) {
 async fn receive_all(
     connection: &Connection,
     reader: &mut ReadHalf<OutboundStream>,
-    answers: &UnboundedSender<Answer>,
+    answers: &UnboundedSender<SentAnswer>,
     places: &Arc<Semaphore>,
 ) -> String {
     let mut body = Vec::new();
@@ -106,7 +106,7 @@ async fn receive(
     connection: &Connection,
     reader: &mut ReadHalf<OutboundStream>,
     body: &mut Vec<u8>,
-    answers: &UnboundedSender<Answer>,
+    answers: &UnboundedSender<SentAnswer>,
     place: OwnedSemaphorePermit,
 ) -> Result<(), String> {
     let Connection { shared, name, peer, admission, .. } = connection;
@@ -157,7 +157,7 @@ async fn receive(
 }
 
 /// Writes answers until the queue ends, then closes the connection. Returns why it has ended.
-async fn write(mut writer: WriteHalf<OutboundStream>, mut queue: UnboundedReceiver<Answer>) -> String {
+async fn write(mut writer: WriteHalf<OutboundStream>, mut queue: UnboundedReceiver<SentAnswer>) -> String {
     let patience = Duration::from_secs(limits::KEYSERVER_MESSAGE_SECONDS);
     while let Some((mut batch, place)) = queue.recv().await {
         let mut places = vec![place];

@@ -9,7 +9,7 @@ use penstock_metrics::LogCounters;
 
 /// Results of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum OperationOutcome {
     Ok,
     Failed(ErrorCode),
     /// More operations under way than allowed.
@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     RateLimited,
 }
 
-impl Outcome {
+impl OperationOutcome {
     const LABELS: [&str; 10] = [
         "ok",
         "cryptography",
@@ -56,19 +56,19 @@ const OPERATIONS: [&str; 7] = ["rsa_pkcs1", "rsa_pss", "ecdsa", "ed25519", "ping
 /// Counters of one client.
 #[derive(Debug, Default)]
 pub(crate) struct ClientCounters {
-    operations: [[AtomicU64; Outcome::LABELS.len()]; OPERATIONS.len()],
+    operations: [[AtomicU64; OperationOutcome::LABELS.len()]; OPERATIONS.len()],
     nanoseconds: AtomicU64,
 }
 
 impl ClientCounters {
     /// Counts an operation. `time` is from its receipt to its answer.
-    pub(crate) fn ended(&self, opcode: Opcode, outcome: Outcome, time: Duration) {
+    pub(crate) fn ended(&self, opcode: Opcode, outcome: OperationOutcome, time: Duration) {
         let operation = OPERATIONS.iter().position(|name| *name == opcode.name());
-        let result = Outcome::LABELS.iter().position(|label| *label == outcome.label());
+        let result = OperationOutcome::LABELS.iter().position(|label| *label == outcome.label());
         if let (Some(operation), Some(result)) = (operation, result) {
             self.operations[operation][result].fetch_add(1, Relaxed);
         }
-        if outcome == Outcome::Ok {
+        if outcome == OperationOutcome::Ok {
             self.nanoseconds.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
         }
     }
@@ -84,7 +84,7 @@ impl ClientCounters {
             .into_iter()
             .zip(&self.operations)
             .flat_map(|(operation, results)| {
-                let results = Outcome::LABELS.into_iter().zip(results);
+                let results = OperationOutcome::LABELS.into_iter().zip(results);
                 results.map(move |(result, count)| (operation, result, count.load(Relaxed)))
             })
             .filter(|(_, _, count)| *count > 0)

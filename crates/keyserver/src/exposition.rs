@@ -7,10 +7,10 @@ use penstock_metrics::{LogLoss, SignerStatus};
 use serde_json::{Map, Value, json};
 
 use crate::clients::Client;
-use crate::shared::Shared;
+use crate::shared::KeyserverState;
 
 /// A metric of the whole keyserver: name, type, help, value.
-type Whole = (&'static str, &'static str, &'static str, fn(&Shared) -> u64);
+type Whole = (&'static str, &'static str, &'static str, fn(&KeyserverState) -> u64);
 
 const WHOLE: [Whole; 9] = [
     ("penstock_key_files", "gauge", "Private keys.", |shared| shared.keyring.load().len() as u64),
@@ -115,7 +115,7 @@ const OF_TOKEN: [OfToken; 6] = [
 ];
 
 /// The metrics in the Prometheus text format, version 0.0.4.
-pub(crate) fn render(shared: &Shared) -> String {
+pub(crate) fn render(shared: &KeyserverState) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for (name, kind, help, value) in WHOLE {
@@ -146,7 +146,7 @@ pub(crate) fn render(shared: &Shared) -> String {
 }
 
 /// The state for `/status.json`.
-pub(crate) fn status(shared: &Shared) -> Value {
+pub(crate) fn status(shared: &KeyserverState) -> Value {
     let clients = shared.clients.load();
     let clients: Vec<Value> = clients
         .all()

@@ -13,7 +13,7 @@ use penstock_tls::remote_key::KeyId;
 
 use crate::directory::KeyDirectory;
 use crate::keyring::Keyring;
-use crate::shared::Shared;
+use crate::shared::KeyserverState;
 use crate::tokens::Tokens;
 
 /// The directories of a configuration.
@@ -76,7 +76,7 @@ impl Follower {
     pub(crate) fn start(
         directories: Directories,
         (tokens, in_force): (Arc<Tokens>, HashSet<KeyId>),
-        shared: Arc<Shared>,
+        shared: Arc<KeyserverState>,
     ) -> io::Result<Self> {
         let watch = Watch::new()?;
         let stop = watch.stop();
@@ -98,7 +98,7 @@ fn follow(
     mut directories: Directories,
     (tokens, mut in_tokens): (&Tokens, HashSet<KeyId>),
     watch: &Watch,
-    shared: &Shared,
+    shared: &KeyserverState,
 ) {
     loop {
         for directory in &directories.0 {

@@ -14,16 +14,16 @@ use tokio::task::spawn_local;
 
 use crate::access_log::Operation;
 use crate::clients::{Client, Excess, OperationPlace};
-use crate::counters::Outcome;
+use crate::counters::OperationOutcome;
 use crate::keyring::{Key, Signer};
-use crate::shared::Shared;
+use crate::shared::KeyserverState;
 
 /// Takes the answer to a request, on any thread.
 pub(crate) type Reply = Box<dyn FnOnce(Vec<u8>) + Send>;
 
 /// What an operation is logged and counted with.
 struct Record {
-    shared: Arc<Shared>,
+    shared: Arc<KeyserverState>,
     client: Arc<Client>,
     peer: SocketAddr,
     received: Instant,
@@ -45,7 +45,7 @@ struct Permitted {
 
 /// Answers a request: at once, or from a thread that signs.
 pub(crate) fn answer(
-    shared: &Arc<Shared>,
+    shared: &Arc<KeyserverState>,
     client: &Arc<Client>,
     peer: SocketAddr,
     message: &Message<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn answer(
 ) {
     let received = Instant::now();
     if message.opcode == Opcode::PING {
-        client.counters().ended(message.opcode, Outcome::Ok, Duration::ZERO);
+        client.counters().ended(message.opcode, OperationOutcome::Ok, Duration::ZERO);
         return reply(encoded(&Message::new(message.id, Opcode::PONG, message.payload)));
     }
     let mut record = Record {
@@ -77,13 +77,13 @@ pub(crate) fn answer(
     let job = Job { record, permitted, reply };
     if let Err(job) = job.queue(shared) {
         let Job { record, reply, .. } = *job;
-        reply(record.finish(Err(Outcome::Busy)));
+        reply(record.finish(Err(OperationOutcome::Busy)));
     }
 }
 
 /// Answers bytes that are no message.
 pub(crate) fn refuse(
-    shared: &Arc<Shared>,
+    shared: &Arc<KeyserverState>,
     client: &Arc<Client>,
     peer: SocketAddr,
     id: u32,
@@ -101,19 +101,19 @@ pub(crate) fn refuse(
         server_name: None,
         client_address: None,
     };
-    record.finish(Err(Outcome::Failed(code)))
+    record.finish(Err(OperationOutcome::Failed(code)))
 }
 
 fn permit(
-    shared: &Shared,
+    shared: &KeyserverState,
     client: &Client,
     message: &Message<'_>,
     now: Instant,
-) -> Result<Permitted, Outcome> {
+) -> Result<Permitted, OperationOutcome> {
     if message.opcode.is_answer() {
-        return Err(Outcome::Failed(ErrorCode::UnexpectedOpcode));
+        return Err(OperationOutcome::Failed(ErrorCode::UnexpectedOpcode));
     }
-    let bad_opcode = Outcome::Failed(ErrorCode::BadOpcode);
+    let bad_opcode = OperationOutcome::Failed(ErrorCode::BadOpcode);
     let kind = message.opcode.signature().ok_or(bad_opcode)?;
     if kind.hash().is_some_and(|hash| hash.is_legacy()) && !shared.legacy_hashes.load(Relaxed) {
         return Err(bad_opcode);
@@ -121,10 +121,10 @@ fn permit(
     // A client is not told which keys there are for others.
     let keyring = shared.keyring.load();
     let key = message.key.and_then(|id| keyring.get(id)).filter(|key| client.may_use(key));
-    let key = key.ok_or(Outcome::Failed(ErrorCode::KeyNotFound))?;
+    let key = key.ok_or(OperationOutcome::Failed(ErrorCode::KeyNotFound))?;
     let place = client.enter_operation(now).map_err(|excess| match excess {
-        Excess::Operations => Outcome::Busy,
-        Excess::Rate => Outcome::RateLimited,
+        Excess::Operations => OperationOutcome::Busy,
+        Excess::Rate => OperationOutcome::RateLimited,
     })?;
     Ok(Permitted { key: Arc::clone(key), kind, digest: message.payload.to_vec(), _place: place })
 }
@@ -137,7 +137,7 @@ struct Job {
 
 impl Job {
     /// Gives the operation to a thread, or to the threads of a token; returns it if too many wait.
-    fn queue(self, shared: &Arc<Shared>) -> Result<(), Box<Self>> {
+    fn queue(self, shared: &Arc<KeyserverState>) -> Result<(), Box<Self>> {
         let key = Arc::clone(&self.permitted.key);
         let Permitted { kind, digest, .. } = &self.permitted;
         match &key.signer {
@@ -148,7 +148,7 @@ impl Job {
                 spawn_local(async move {
                     let signed = match later {
                         Some(later) => later.await.map_err(outcome_of),
-                        None => Err(Outcome::Failed(ErrorCode::Cryptography)),
+                        None => Err(OperationOutcome::Failed(ErrorCode::Cryptography)),
                     };
                     self.end(signed);
                 });
@@ -157,7 +157,7 @@ impl Job {
             Signer::Memory(_) => shared.pool.run(Box::new(move || {
                 let Signer::Memory(signer) = &key.signer else { return };
                 let signed = signer.sign(self.permitted.kind, &self.permitted.digest).map_err(|error| {
-                    Outcome::Failed(match error {
+                    OperationOutcome::Failed(match error {
                         DigestError::WrongKind => ErrorCode::BadOpcode,
                         DigestError::WrongLength | DigestError::Library => ErrorCode::Cryptography,
                     })
@@ -168,7 +168,7 @@ impl Job {
         Ok(())
     }
 
-    fn end(self, signed: Result<Vec<u8>, Outcome>) {
+    fn end(self, signed: Result<Vec<u8>, OperationOutcome>) {
         let Self { record, permitted, reply } = self;
         // The place is free before the client can know it.
         drop(permitted);
@@ -177,26 +177,26 @@ impl Job {
 }
 
 /// The result of an operation that a token refused.
-fn outcome_of(error: RemoteKeyError) -> Outcome {
+fn outcome_of(error: RemoteKeyError) -> OperationOutcome {
     match error {
-        RemoteKeyError::Overloaded => Outcome::Busy,
+        RemoteKeyError::Overloaded => OperationOutcome::Busy,
         RemoteKeyError::Refused(code) if code == ErrorCode::BadOpcode as u8 => {
-            Outcome::Failed(ErrorCode::BadOpcode)
+            OperationOutcome::Failed(ErrorCode::BadOpcode)
         }
         RemoteKeyError::Refused(code) if code == ErrorCode::Cryptography as u8 => {
-            Outcome::Failed(ErrorCode::Cryptography)
+            OperationOutcome::Failed(ErrorCode::Cryptography)
         }
-        RemoteKeyError::Refused(_) => Outcome::Failed(ErrorCode::KeyNotFound),
+        RemoteKeyError::Refused(_) => OperationOutcome::Failed(ErrorCode::KeyNotFound),
         RemoteKeyError::Unavailable | RemoteKeyError::TimedOut | RemoteKeyError::WrongSignature => {
-            Outcome::Failed(ErrorCode::Internal)
+            OperationOutcome::Failed(ErrorCode::Internal)
         }
     }
 }
 
 impl Record {
     /// Counts and logs the operation, and encodes its answer.
-    fn finish(self, result: Result<Vec<u8>, Outcome>) -> Vec<u8> {
-        let outcome = result.as_ref().err().copied().unwrap_or(Outcome::Ok);
+    fn finish(self, result: Result<Vec<u8>, OperationOutcome>) -> Vec<u8> {
+        let outcome = result.as_ref().err().copied().unwrap_or(OperationOutcome::Ok);
         let time = self.received.elapsed();
         self.client.counters().ended(self.opcode, outcome, time);
         self.shared.log(|| Operation {

@@ -27,12 +27,12 @@ use crate::exposition;
 use crate::follower::{Directories, Follower};
 use crate::handshake_places::{HandshakePlace, HandshakePlaces};
 use crate::pool::Pool;
-use crate::shared::Shared;
+use crate::shared::KeyserverState;
 use crate::tokens::Tokens;
 
 /// A running keyserver.
 pub struct Keyserver {
-    shared: Arc<Shared>,
+    shared: Arc<KeyserverState>,
     address: SocketAddr,
     tls: Arc<ArcSwap<MutualServer>>,
     stages: watch::Sender<Stage>,
@@ -98,7 +98,7 @@ impl Keyserver {
         let (in_force, keyring) = (tokens.ids(), directories.keyring(&tokens));
         let threads = config.threads.get();
         let counters = Counters::default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(KeyserverState {
             keyring: ArcSwap::from_pointee(keyring),
             tokens: ArcSwap::new(Arc::clone(&tokens)),
             clients: ArcSwap::from_pointee(Clients::new(
@@ -259,7 +259,7 @@ fn open_log(config: &KeyserverConfig, counters: &Counters) -> Result<Option<Acce
 /// Accepts connections until the keyserver drains, and waits for their end.
 async fn serve(
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<KeyserverState>,
     tls: Arc<ArcSwap<MutualServer>>,
     mut stage: watch::Receiver<Stage>,
 ) {
@@ -310,7 +310,7 @@ async fn serve(
 
 /// The TLS handshake, for as long as it has its place; `None` if it failed, which is counted.
 async fn handshake(
-    shared: &Shared,
+    shared: &KeyserverState,
     tls: &MutualServer,
     socket: TcpStream,
     peer: SocketAddr,
@@ -339,7 +339,7 @@ async fn handshake(
 }
 
 async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<KeyserverState>,
     stream: penstock_tls::OutboundStream,
     name: String,
     peer: SocketAddr,

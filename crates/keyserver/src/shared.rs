@@ -14,7 +14,7 @@ use crate::tokens::Tokens;
 
 /// State that the connections, the signing threads and the console share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct KeyserverState {
     pub(crate) keyring: ArcSwap<Keyring>,
     pub(crate) tokens: ArcSwap<Tokens>,
     pub(crate) clients: ArcSwap<Clients>,
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
 }
 
-impl Shared {
+impl KeyserverState {
     /// Logs an operation, if there is an access log.
     pub(crate) fn log(&self, operation: impl FnOnce() -> Operation) {
         if let Some(log) = &*self.access_log.load() {

@@ -28,7 +28,7 @@ pub(crate) enum Ranking {
 #[derive(Debug)]
 pub(crate) struct TopTable {
     ranking: Ranking,
-    entries: Vec<Entry>,
+    entries: Vec<TopEntry>,
     /// Places in `entries`, by the hash of the key.
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
     /// No cell has more.
@@ -40,7 +40,7 @@ pub(crate) struct TopTable {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct TopEntry {
     key: Arc<str>,
     hash: u64,
     requests: u64,
@@ -78,7 +78,7 @@ impl Hasher for Hashed {
     }
 }
 
-impl Entry {
+impl TopEntry {
     fn count(&mut self, bytes: u64, said: Option<&PlayerSaid<'_>>) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -131,7 +131,7 @@ impl TopTable {
         }
         self.places.insert(hash, self.entries.len());
         let mut entry =
-            Entry { key: key(), hash, requests: 0, bytes: 0, error, players: TitlePlayers::default() };
+            TopEntry { key: key(), hash, requests: 0, bytes: 0, error, players: TitlePlayers::default() };
         entry.count(bytes, said);
         self.entries.push(entry);
     }
@@ -173,7 +173,7 @@ fn cell_of(hash: u64) -> usize {
     (hash >> 32) as usize % limits::TOP_CELLS
 }
 
-impl Entry {
+impl TopEntry {
     fn counted(&self, ranking: Ranking) -> u64 {
         match ranking {
             Ranking::Requests => self.requests,
@@ -189,7 +189,7 @@ impl Entry {
 /// The entries of one worker.
 #[derive(Debug)]
 pub(crate) struct TopSnapshot {
-    entries: Vec<Entry>,
+    entries: Vec<TopEntry>,
     /// At most so much was counted of a key that has no entry.
     absent: u64,
 }

@@ -106,7 +106,7 @@ fn prefix(expression: &str) -> Option<String> {
 }
 
 /// What a server or one of its locations is translated with.
-pub(crate) struct Place<'p, 'd> {
+pub(crate) struct LocationPlace<'p, 'd> {
     pub(crate) scope: Scope<'d>,
     pub(crate) upstreams: &'p Upstreams<'d>,
     /// The hosts of the site.
@@ -115,7 +115,7 @@ pub(crate) struct Place<'p, 'd> {
 
 /// The settings of a site or a route.
 pub(crate) fn settings(
-    place: &Place<'_, '_>,
+    place: &LocationPlace<'_, '_>,
     paths: Option<&Paths>,
     own: &Directive,
     remarks: &mut Remarks,
@@ -158,7 +158,7 @@ pub(crate) fn settings(
 
 /// `root`, `alias` or `proxy_pass`.
 fn source(
-    place: &Place<'_, '_>,
+    place: &LocationPlace<'_, '_>,
     paths: Option<&Paths>,
     own: &Directive,
     settings: &mut Node,

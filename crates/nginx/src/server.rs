@@ -1,6 +1,6 @@
 //! `server`: a site with its routes.
 
-use crate::location::{Paths, Place, settings};
+use crate::location::{LocationPlace, Paths, settings};
 use crate::origin::Upstreams;
 use crate::parse::Directive;
 use crate::remarks::Remarks;
@@ -51,7 +51,7 @@ pub(crate) fn site(
     locations.sort_by_key(|(paths, ..)| paths.rank());
     let all = locations.iter().position(|(paths, ..)| paths.are_all()).map(|place| locations.remove(place));
     let place = |scope: &Scope<'_>, paths: Option<&Paths>, own: &Directive, remarks: &mut Remarks| {
-        settings(&Place { scope: scope.clone(), upstreams, hosts }, paths, own, remarks)
+        settings(&LocationPlace { scope: scope.clone(), upstreams, hosts }, paths, own, remarks)
     };
     let own = match &all {
         // A `return` of the server comes before its locations.

@@ -12,7 +12,7 @@ pub use client::{Question, system_servers};
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use message::fuzz_dns_answer;
-pub use message::{AddressRecords, Answer, Kind, ServerRecord, servers};
+pub use message::{AddressRecords, DnsAnswer, Kind, ServerRecord, servers};
 
 /// How long what says nothing about times holds: `/etc/hosts`, and the system's resolver.
 const UNTIMED: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use penstock_config::{Config, Fault, Listener, Place, User, limits};
+use penstock_config::{Config, ConfigPart, Fault, Listener, User, limits};
 use penstock_sys::machine::Sysctls;
 use penstock_sys::socket::probe_congestion_control;
 use rustix::io::Errno;
@@ -105,7 +105,7 @@ pub(crate) fn congestion_advice(config: &Config) -> Vec<Fault> {
             ),
             _ => return None,
         };
-        Some(Fault { instead, ..config.fault_of(Place::CongestionControl(number), what) })
+        Some(Fault { instead, ..config.fault_of(ConfigPart::CongestionControl(number), what) })
     });
     refused.collect()
 }
@@ -164,7 +164,7 @@ fn user_advice(config: &Config) -> Vec<Fault> {
             let what = format!("user: {} may not {verb} {}", user.name, refused.display());
             let instead =
                 format!("run chgrp {} on it and chmod {mode}: a reload reads it as this user", user.gid);
-            said.push(Fault { instead, ..config.fault_of(Place::User, what) });
+            said.push(Fault { instead, ..config.fault_of(ConfigPart::User, what) });
         }
     }
     said
@@ -208,14 +208,14 @@ fn memory_advice(config: &Config, circumstances: &Circumstances) -> Option<Fault
         );
         return Some(Fault {
             instead: "write a smaller size".to_owned(),
-            ..config.fault_of(Place::MemoryTier, what)
+            ..config.fault_of(ConfigPart::MemoryTier, what)
         });
     }
     let most = circumstances.memory_max?;
     (size > most / 100 * limits::MEMORY_TIER_PERCENT_OF_LIMIT).then(|| Fault {
         instead: "raise the limit (MemoryMax= of systemd, -m of Docker), or write a smaller size".to_owned(),
         ..config.fault_of(
-            Place::MemoryTier,
+            ConfigPart::MemoryTier,
             format!(
                 "cache: the memory tier of {size} bytes counts as memory of this process, which may have {most} (memory.max \
                  of its cgroup): it would be killed as the tier fills"
@@ -232,7 +232,7 @@ fn pipe_advice(config: &Config) -> Option<Fault> {
     is_pipe.then(|| Fault {
         instead: "write a regular file, or /dev/stdout with a reader".to_owned(),
         ..config.fault_of(
-            Place::AccessLog,
+            ConfigPart::AccessLog,
             format!("access: {} is a pipe: without a reader the server does not start", path.display()),
         )
     })

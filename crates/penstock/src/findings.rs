@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use penstock_config::{Config, Fault, Place};
+use penstock_config::{Config, ConfigPart, Fault};
 use penstock_edge::check_space;
 
 use crate::advice::{Circumstances, advise, congestion_advice};
@@ -24,7 +24,7 @@ pub(crate) fn examine(config: &Config, circumstances: &Circumstances) -> Vec<Fin
     let faults = config.inconsistencies().into_iter().chain(config.verify_directories());
     let faults = faults
         .chain(congestion_advice(config))
-        .chain(space.map(|what| config.fault_of(Place::MemoryTier, what)))
+        .chain(space.map(|what| config.fault_of(ConfigPart::MemoryTier, what)))
         .chain(storage_advice::advise(config));
     found.extend(faults.map(Finding::warning));
     in_order(found, config.files())
@@ -35,7 +35,7 @@ pub(crate) fn of_store(config: &Config) -> Vec<Finding> {
     let found = store_advice::examine(config).into_iter();
     let wanting = found.filter_map(|found| {
         let what = format!("fleet: {}: {}", found.what, found.value);
-        let fault = config.fault_of(Place::Store, what);
+        let fault = config.fault_of(ConfigPart::Store, what);
         Some(Finding::warning(Fault { instead: format!("it should be {}", found.wanted?), ..fault }))
     });
     wanting.collect()

@@ -50,7 +50,7 @@ pub(crate) fn flush() {
     let Some(queue) = QUEUE.get() else { return };
     let deadline = Instant::now() + Duration::from_secs(limits::LOG_FLUSH_SECONDS);
     let (written, flushed) = sync_channel(1);
-    let mut entry = Entry::Flush(written);
+    let mut entry = LogMessage::Flush(written);
     while let Err(TrySendError::Full(back)) = queue.sender.try_send(entry) {
         if Instant::now() >= deadline {
             return;
@@ -63,23 +63,23 @@ pub(crate) fn flush() {
 
 /// Lines on their way to stderr.
 struct Queue {
-    sender: SyncSender<Entry>,
+    sender: SyncSender<LogMessage>,
     /// Lines that found the queue full.
     lost: AtomicU64,
 }
 
-enum Entry {
+enum LogMessage {
     Line(Vec<u8>),
     /// To be answered when all before is written.
     Flush(SyncSender<()>),
 }
 
 /// Writes until the queue is closed. An error of stderr loses the line.
-fn write_entries(entries: &Receiver<Entry>, lost: &AtomicU64, out: &mut impl Write) {
+fn write_entries(entries: &Receiver<LogMessage>, lost: &AtomicU64, out: &mut impl Write) {
     for entry in entries {
         match entry {
-            Entry::Line(line) => drop(out.write_all(&line)),
-            Entry::Flush(written) => drop(written.send(())),
+            LogMessage::Line(line) => drop(out.write_all(&line)),
+            LogMessage::Flush(written) => drop(written.send(())),
         }
         let lines = lost.swap(0, Ordering::Relaxed);
         if lines > 0 {
@@ -103,7 +103,7 @@ impl Write for Lines {
     /// Takes a whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let Some(queue) = QUEUE.get() else { return io::stderr().write(line) };
-        if queue.sender.try_send(Entry::Line(line.to_vec())).is_err() {
+        if queue.sender.try_send(LogMessage::Line(line.to_vec())).is_err() {
             queue.lost.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
@@ -123,9 +123,9 @@ mod tests {
         let (sender, entries) = sync_channel(8);
         let (written, flushed) = sync_channel(1);
         let lost = AtomicU64::new(3);
-        sender.send(Entry::Line(b"one\n".to_vec())).unwrap();
-        sender.send(Entry::Line(b"two\n".to_vec())).unwrap();
-        sender.send(Entry::Flush(written)).unwrap();
+        sender.send(LogMessage::Line(b"one\n".to_vec())).unwrap();
+        sender.send(LogMessage::Line(b"two\n".to_vec())).unwrap();
+        sender.send(LogMessage::Flush(written)).unwrap();
         drop(sender);
         let mut out = Vec::new();
         write_entries(&entries, &lost, &mut out);

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use penstock_config::{Config, Fault, Place};
+use penstock_config::{Config, ConfigPart, Fault};
 use rustix::fs::{Access, access, statfs, statvfs};
 
 use crate::advice::TMPFS_MAGIC;
@@ -17,11 +17,11 @@ pub(crate) fn advise(config: &Config) -> Vec<Fault> {
     }
     let cache = &config.cache;
     let disks = cache.disks.iter().enumerate();
-    let disks = disks.map(|(number, disk)| (Place::DiskTier(number), disk.directory.as_path()));
-    let memory = (Place::MemoryTier, cache.memory.directory.as_path());
+    let disks = disks.map(|(number, disk)| (ConfigPart::DiskTier(number), disk.directory.as_path()));
+    let memory = (ConfigPart::MemoryTier, cache.memory.directory.as_path());
     let unusable =
         [memory].into_iter().chain(disks).filter_map(|(place, path)| Some((place, unusable(path)?)));
-    let misplaced = not_in_memory(&cache.memory.directory).map(|said| (Place::MemoryTier, said));
+    let misplaced = not_in_memory(&cache.memory.directory).map(|said| (ConfigPart::MemoryTier, said));
     let said = unusable.chain(misplaced).chain(too_large(config));
     said.map(|(place, (what, instead))| Fault { instead, ..config.fault_of(place, what) }).collect()
 }
@@ -69,7 +69,7 @@ fn not_in_memory(directory: &Path) -> Option<Said> {
 }
 
 /// Disk tiers that are larger than what their file system has for them, those on the same one together.
-fn too_large(config: &Config) -> Vec<(Place, Said)> {
+fn too_large(config: &Config) -> Vec<(ConfigPart, Said)> {
     let mut tiers: BTreeMap<u64, (usize, u64, u64)> = BTreeMap::new();
     for (number, disk) in config.cache.disks.iter().enumerate() {
         let found = existing(&disk.directory);
@@ -88,7 +88,10 @@ fn too_large(config: &Config) -> Vec<(Place, Said)> {
                 size >> 20,
                 available >> 20
             );
-            Some((Place::DiskTier(number), (what, "write a smaller size, or free space there".to_owned())))
+            Some((
+                ConfigPart::DiskTier(number),
+                (what, "write a smaller size, or free space there".to_owned()),
+            ))
         })
         .collect()
 }

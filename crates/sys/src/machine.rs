@@ -16,7 +16,7 @@ use std::path::Path;
 pub use cpu::{Cpu, CpuFeature, has_aes_hardware};
 pub use interfaces::{Interface, Offload};
 pub use kernel_tls::{KernelTls, TlsModule};
-pub use probes::{Answer, Descriptors, FileCalls};
+pub use probes::{Descriptors, FileCalls, ProbeAnswer};
 pub use source::Source;
 pub use sysctls::Sysctls;
 pub use text::{KernelVersion, Setting, chosen};

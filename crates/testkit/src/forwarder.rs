@@ -12,11 +12,11 @@ use crate::ports::ReservedAddress;
 /// Forwards every connection until it is dropped: the first one to the first server, the next to the next.
 pub struct Forwarder {
     address: ReservedAddress,
-    shared: Arc<Shared>,
+    shared: Arc<ForwarderState>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct ForwarderState {
     servers: Vec<SocketAddr>,
     next: AtomicUsize,
     /// Milliseconds that each byte of a server is held back.
@@ -32,7 +32,7 @@ impl Forwarder {
     pub fn to(servers: &[SocketAddr]) -> Self {
         let address = ReservedAddress::reserve();
         let listener = address.listen();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ForwarderState {
             servers: servers.to_vec(),
             next: AtomicUsize::new(0),
             delay: AtomicU64::new(0),
@@ -70,7 +70,7 @@ impl Drop for Forwarder {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ForwarderState>) {
     for client in listener.incoming() {
         if shared.has_ended.load(Relaxed) {
             return;
@@ -94,7 +94,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
     drop(to.shutdown(Shutdown::Write));
 }
 
-fn copy_late(mut from: TcpStream, mut to: TcpStream, shared: &Shared) {
+fn copy_late(mut from: TcpStream, mut to: TcpStream, shared: &ForwarderState) {
     let (pieces, late) = mpsc::sync_channel::<(Instant, Vec<u8>)>(PIECES);
     let writer = thread::spawn(move || {
         for (due, piece) in late {

@@ -23,12 +23,12 @@ pub struct Gate(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     open: bool,
     /// Passes that are given and not yet used.
     passes: usize,
@@ -74,15 +74,15 @@ impl Gate {
         assert!(state.arrivals >= count, "{} of {count} came to the gate", state.arrivals);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.0.state.lock().unpoisoned()
     }
 
     fn wait_while<'g>(
         &'g self,
-        state: MutexGuard<'g, State>,
-        condition: impl FnMut(&mut State) -> bool,
-    ) -> MutexGuard<'g, State> {
+        state: MutexGuard<'g, GateState>,
+        condition: impl FnMut(&mut GateState) -> bool,
+    ) -> MutexGuard<'g, GateState> {
         self.0.changed.wait_timeout_while(state, DEADLINE, condition).unpoisoned().0
     }
 }

@@ -85,10 +85,10 @@ enum Wait {
 
 /// What a wait has brought.
 #[derive(Debug)]
-pub struct QuicAnswer<'l>(Answer<'l>);
+pub struct QuicAnswer<'l>(WaitAnswer<'l>);
 
 #[derive(Debug)]
-enum Answer<'l> {
+enum WaitAnswer<'l> {
     Loaded,
     Signature(Result<Vec<u8>, RemoteKeyError>),
     Permit(Permit<'l>, Duration),
@@ -142,12 +142,12 @@ impl<'l> QuicHandshake<'l> {
             notes.paused(waited);
         }
         match answer {
-            Answer::Loaded => {}
-            Answer::Permit(permit, queued) => {
+            WaitAnswer::Loaded => {}
+            WaitAnswer::Permit(permit, queued) => {
                 self.permit = Some(permit);
                 self.timing.queued += queued;
             }
-            Answer::Signature(answer) => {
+            WaitAnswer::Signature(answer) => {
                 self.timing.signing_remote += waited;
                 if let Some(progress) = signing::progress(connection) {
                     progress.set_answer(answer);
@@ -187,7 +187,7 @@ impl QuicWait {
         Ok(QuicAnswer(match self.0 {
             Wait::Load(signal) => {
                 signal.loaded().await;
-                Answer::Loaded
+                WaitAnswer::Loaded
             }
             Wait::Remote(RemoteOperation { remote, request, has_fallback }) => {
                 let answer = remote.sign(request).await;
@@ -198,12 +198,12 @@ impl QuicWait {
                         ..HandshakeFailure::silent("private_key_unavailable")
                     });
                 }
-                Answer::Signature(answer)
+                WaitAnswer::Signature(answer)
             }
             Wait::Permit => {
                 let acquired = limiter.acquire(None, network).await;
                 let (permit, queued) = acquired.map_err(|_| HandshakeFailure::silent("rate_limited"))?;
-                Answer::Permit(permit, queued)
+                WaitAnswer::Permit(permit, queued)
             }
         }))
     }

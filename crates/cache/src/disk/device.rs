@@ -16,7 +16,7 @@ use penstock_sys::lock::Unpoisoned;
 use rustix::fs::{FlockOperation, flock};
 
 use super::format::{RecordHeader, UNIT_BYTES};
-use super::index::Place;
+use super::index::RecordPlace;
 use super::limits::{DiskError, DiskLimits};
 use super::segment::{Segment, Unusable, Writing, number_in};
 use super::shared::{SharedState, count};
@@ -231,7 +231,7 @@ impl Disk {
     }
 
     /// The header and metadata of the record at a place. Blocks.
-    pub(super) fn describe(&self, key: &Key, place: &Place) -> Option<(RecordHeader, Vec<u8>)> {
+    pub(super) fn describe(&self, key: &Key, place: &RecordPlace) -> Option<(RecordHeader, Vec<u8>)> {
         let found = self.open_at(place).and_then(|(segment, file)| segment.describe(&file, place.offset));
         match found {
             Ok((header, metadata)) if header.key == *key => {
@@ -248,7 +248,7 @@ impl Disk {
     }
 
     /// Reads and checks a slice. Blocks; afterwards its bytes are in the page cache.
-    pub(super) fn check(&self, wanted: &SliceName, place: &Place) -> Option<DiskSlice> {
+    pub(super) fn check(&self, wanted: &SliceName, place: &RecordPlace) -> Option<DiskSlice> {
         self.read(wanted, place, |_| Ok::<_, Infallible>(()))
     }
 
@@ -256,7 +256,7 @@ impl Disk {
     pub(super) fn read<T>(
         &self,
         wanted: &SliceName,
-        place: &Place,
+        place: &RecordPlace,
         take: impl FnMut(&[u8]) -> Result<(), T>,
     ) -> Option<DiskSlice> {
         match self.try_read(wanted, place, take) {
@@ -277,7 +277,7 @@ impl Disk {
     fn try_read<T>(
         &self,
         wanted: &SliceName,
-        place: &Place,
+        place: &RecordPlace,
         take: impl FnMut(&[u8]) -> Result<(), T>,
     ) -> Result<DiskSlice, NotCopied<Unusable, T>> {
         let (segment, file) = self.open_at(place).map_err(NotCopied::Source)?;
@@ -309,7 +309,7 @@ impl Disk {
         }
     }
 
-    fn open_at(&self, place: &Place) -> Result<(Arc<Segment>, Arc<OpenFile>), Unusable> {
+    fn open_at(&self, place: &RecordPlace) -> Result<(Arc<Segment>, Arc<OpenFile>), Unusable> {
         let number = place.segment & ((1 << NUMBER_BITS) - 1);
         let segment = self.segments().get(&number).cloned().ok_or(Unusable::Damaged)?;
         match segment.file() {
@@ -344,7 +344,7 @@ impl Disk {
 }
 
 /// The disk of a place.
-pub(super) fn disk_of(place: &Place) -> usize {
+pub(super) fn disk_of(place: &RecordPlace) -> usize {
     (place.segment >> NUMBER_BITS) as usize
 }
 

@@ -13,7 +13,7 @@ use penstock_sys::lock::Unpoisoned;
 
 use super::admission;
 use super::device::{Disk, disk_of};
-use super::index::{DiskIndex, Place, Versions};
+use super::index::{DiskIndex, RecordPlace, Versions};
 use super::limits::{DISKS_MAX, DiskError, DiskLimits};
 use super::maintenance;
 use super::shared::{SharedState, count};
@@ -234,7 +234,7 @@ impl Disks {
     pub(crate) fn promote<T>(
         &self,
         wanted: SliceName,
-        place: Place,
+        place: RecordPlace,
         take: impl FnMut(&[u8]) -> Result<(), T> + Send + 'static,
         done: impl FnOnce(bool) + Send + 'static,
     ) -> bool {

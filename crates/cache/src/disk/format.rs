@@ -110,7 +110,7 @@ impl RecordHeader {
 
 /// An entry of the table of a full segment, for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TableEntry {
     pub(crate) key: Key,
     pub(crate) object: u64,
     pub(crate) slice: u32,
@@ -119,7 +119,7 @@ pub(crate) struct Entry {
     pub(crate) place: u32,
 }
 
-impl Entry {
+impl TableEntry {
     pub(crate) fn of(header: &RecordHeader, place: u32) -> Self {
         let RecordHeader { key, object, slice, length, .. } = *header;
         Self { key, object, slice, length, place }
@@ -211,8 +211,11 @@ mod tests {
         assert_eq!(Trailer::decode(&trailer.encode()), Some(trailer));
         assert_eq!((record.bytes_offset(), record.record_bytes()), (368, 1368));
         let mut table = Vec::new();
-        Entry::of(&record, 9).encode(&mut table);
-        assert_eq!((table.len(), Entry::decode(&table)), (ENTRY_BYTES, Some(Entry::of(&record, 9))));
+        TableEntry::of(&record, 9).encode(&mut table);
+        assert_eq!(
+            (table.len(), TableEntry::decode(&table)),
+            (ENTRY_BYTES, Some(TableEntry::of(&record, 9)))
+        );
         for bit in 0..RECORD_HEADER_BYTES * 8 {
             let mut bytes = record.encode(7);
             bytes[bit / 8] ^= 1 << (bit % 8);

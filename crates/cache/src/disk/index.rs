@@ -20,7 +20,7 @@ pub(crate) const NO_SLICE: u32 = u32::MAX - 1;
 
 /// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     /// The disk in the upper bits, the number of its segment in the lower.
     pub(crate) segment: u32,
     /// In units.
@@ -36,7 +36,7 @@ fn tag(object: u64) -> u32 {
     u32::try_from(low ^ high).unwrap_or(0)
 }
 
-impl Place {
+impl RecordPlace {
     pub(crate) fn new(segment: u32, offset: u32, slice: u32, object: u64) -> Self {
         Self { segment, offset, slice, tag: tag(object) }
     }
@@ -65,7 +65,7 @@ pub(crate) enum Versions {
     Only(u64),
 }
 
-type Places = HashMap<u64, Place, KeyHashing>;
+type Places = HashMap<u64, RecordPlace, KeyHashing>;
 
 #[derive(Default)]
 struct Shard {
@@ -76,7 +76,7 @@ struct Shard {
 }
 
 impl Shard {
-    fn insert(&mut self, key: &Key, object: u64, place: Place, arrival: Arrival) {
+    fn insert(&mut self, key: &Key, object: u64, place: RecordPlace, arrival: Arrival) {
         if arrival == Arrival::Found && self.gone.get(&short_name(key)).is_some_and(|gone| *gone >= object) {
             return;
         }
@@ -102,7 +102,7 @@ impl Shard {
     }
 
     /// Adds an entry only in the place of another; an anchor of another version is removed.
-    fn replace(&mut self, key: &Key, object: u64, place: Place, arrival: Arrival) {
+    fn replace(&mut self, key: &Key, object: u64, place: RecordPlace, arrival: Arrival) {
         let Some(anchor) = self.anchors.get(&short_name(key)).copied() else { return };
         if arrival == Arrival::Written && anchor.tag != place.tag {
             self.anchors.insert(short_name(key), place);
@@ -119,7 +119,7 @@ impl Shard {
     /// Memory of the tables, about.
     fn table_bytes(&self) -> u64 {
         // A table has eight buckets for seven entries, and a byte beside each bucket.
-        let table = |places: &Places| places.capacity() / 7 * 8 * (size_of::<(u64, Place)>() + 1);
+        let table = |places: &Places| places.capacity() / 7 * 8 * (size_of::<(u64, RecordPlace)>() + 1);
         (table(&self.anchors) + table(&self.others)) as u64
     }
 }
@@ -148,12 +148,12 @@ impl DiskIndex {
     }
 
     /// The newest record of an object.
-    pub(crate) fn anchor(&self, key: &Key) -> Option<Place> {
+    pub(crate) fn anchor(&self, key: &Key) -> Option<RecordPlace> {
         self.shard(key).anchors.get(&short_name(key)).copied()
     }
 
     /// The place of a slice of this version.
-    pub(crate) fn find(&self, key: &Key, object: u64, slice: u32) -> Option<Place> {
+    pub(crate) fn find(&self, key: &Key, object: u64, slice: u32) -> Option<RecordPlace> {
         let shard = self.shard(key);
         let anchor = shard.anchors.get(&short_name(key)).filter(|anchor| anchor.tag == tag(object))?;
         if anchor.slice == slice {
@@ -164,7 +164,7 @@ impl DiskIndex {
     }
 
     /// Adds an entry. One for which a table would have to grow beyond the budget is left out: its slice is not found.
-    pub(crate) fn insert(&self, key: &Key, object: u64, place: Place, arrival: Arrival) {
+    pub(crate) fn insert(&self, key: &Key, object: u64, place: RecordPlace, arrival: Arrival) {
         let (parts, of) = SHARE_MAX;
         let may_grow = self.bytes.load(Ordering::Relaxed) < self.budget.limit() / of * parts;
         let mut guard = self.shard(key);
@@ -182,7 +182,7 @@ impl DiskIndex {
     }
 
     /// Marks the bytes at this place as damaged. The metadata there may be right.
-    pub(crate) fn mark_bytes_bad(&self, key: &Key, place: &Place) {
+    pub(crate) fn mark_bytes_bad(&self, key: &Key, place: &RecordPlace) {
         let mut shard = self.shard(key);
         match shard.anchors.get_mut(&short_name(key)) {
             Some(anchor) if anchor == place => anchor.slice = NO_SLICE,

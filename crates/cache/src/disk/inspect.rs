@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 
-use super::format::{Entry, TOMBSTONE};
+use super::format::{TOMBSTONE, TableEntry};
 use super::segment::{Segment, Unusable, number_in};
 use crate::contents::{Contents, Depth, Gathered};
 use crate::key::Key;
@@ -67,7 +67,7 @@ impl Default for Inspection {
 }
 
 impl Inspection {
-    fn add(&mut self, segment: &Segment, entry: &Entry) -> io::Result<()> {
+    fn add(&mut self, segment: &Segment, entry: &TableEntry) -> io::Result<()> {
         if entry.slice == TOMBSTONE {
             let upto = self.gone.entry(entry.key).or_default();
             *upto = entry.object.max(*upto);
@@ -101,7 +101,7 @@ impl Inspection {
     }
 
     /// Length and metadata of the object; at [`Depth::Verify`] the bytes are compared too.
-    fn read(&self, segment: &Segment, entry: &Entry) -> Result<(u64, Vec<u8>), Unusable> {
+    fn read(&self, segment: &Segment, entry: &TableEntry) -> Result<(u64, Vec<u8>), Unusable> {
         let (file, _) = segment.file()?;
         let (header, metadata) = segment.describe(&file, entry.place)?;
         if (header.key, header.object, header.slice) != (entry.key, entry.object, entry.slice) {

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::device::Disk;
-use super::format::{Entry, TOMBSTONE};
-use super::index::{Arrival, Place};
+use super::format::{TOMBSTONE, TableEntry};
+use super::index::{Arrival, RecordPlace};
 use super::segment::Unusable;
 use super::shared::count;
 use super::slice::SliceName;
@@ -74,7 +74,7 @@ fn scan(disk: &Disk) {
     (disk.shared.report)(TierEvent::Scanned { directory, segments, lost, slices, took: begun.elapsed() });
 }
 
-fn index_entry(disk: &Disk, number: u32, entry: &Entry, gone: &mut HashMap<Key, u64>) -> bool {
+fn index_entry(disk: &Disk, number: u32, entry: &TableEntry, gone: &mut HashMap<Key, u64>) -> bool {
     if entry.object <= OBJECT_MAX {
         disk.shared.newest_object.fetch_max(entry.object, Ordering::Relaxed);
     }
@@ -86,7 +86,7 @@ fn index_entry(disk: &Disk, number: u32, entry: &Entry, gone: &mut HashMap<Key, 
     if gone.get(&entry.key).is_some_and(|upto| *upto >= entry.object) {
         return false;
     }
-    let place = Place::new(disk.code(number), entry.place, entry.slice, entry.object);
+    let place = RecordPlace::new(disk.code(number), entry.place, entry.slice, entry.object);
     disk.shared.index.insert(&entry.key, entry.object, place, Arrival::Found);
     true
 }
@@ -97,7 +97,7 @@ struct Scrub {
     /// The segment that is being checked.
     segment: u32,
     /// Its entries that are still to be checked, the last first.
-    left: Vec<Entry>,
+    left: Vec<TableEntry>,
 }
 
 impl Scrub {
@@ -134,12 +134,12 @@ impl Scrub {
         !again
     }
 
-    fn check(&self, disk: &Disk, entry: &Entry) {
+    fn check(&self, disk: &Disk, entry: &TableEntry) {
         if entry.slice == TOMBSTONE {
             return;
         }
         let wanted = SliceName { key: entry.key, object: entry.object, slice: entry.slice };
-        let place = Place::new(disk.code(self.segment), entry.place, entry.slice, entry.object);
+        let place = RecordPlace::new(disk.code(self.segment), entry.place, entry.slice, entry.object);
         if disk.shared.index.find(&entry.key, entry.object, entry.slice) != Some(place) {
             // No request would find it.
             return;

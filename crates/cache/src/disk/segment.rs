@@ -17,8 +17,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
 use super::format::{
-    ENTRY_BYTES, Entry, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
-    TRAILER_BYTES, Trailer, UNIT_BYTES,
+    ENTRY_BYTES, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES,
+    TableEntry, Trailer, UNIT_BYTES,
 };
 use crate::not_copied::NotCopied;
 
@@ -101,7 +101,7 @@ impl Segment {
     }
 
     /// Its records: from its table if it has one, else by looking at each. The bool says whether it has one.
-    pub(crate) fn entries(&self, slice_bytes: u32) -> Result<(Vec<Entry>, bool), Unusable> {
+    pub(crate) fn entries(&self, slice_bytes: u32) -> Result<(Vec<TableEntry>, bool), Unusable> {
         let file = File::open(&self.path)?;
         let mut header = [0; SEGMENT_HEADER_BYTES];
         file.read_exact_at(&mut header, 0)?;
@@ -114,7 +114,7 @@ impl Segment {
         }
     }
 
-    fn table(&self, file: &File) -> io::Result<Option<Vec<Entry>>> {
+    fn table(&self, file: &File) -> io::Result<Option<Vec<TableEntry>>> {
         let length = file.metadata()?.len();
         let Some(at) = length.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
         let mut bytes = [0; TRAILER_BYTES];
@@ -128,11 +128,11 @@ impl Segment {
         if crc32fast::hash(&table) != trailer.table_checksum {
             return Ok(None);
         }
-        Ok(Some(table.chunks_exact(ENTRY_BYTES).filter_map(Entry::decode).collect()))
+        Ok(Some(table.chunks_exact(ENTRY_BYTES).filter_map(TableEntry::decode).collect()))
     }
 
     /// The records one after the other, up to the first that is none.
-    fn walk(&self, file: &File) -> io::Result<Vec<Entry>> {
+    fn walk(&self, file: &File) -> io::Result<Vec<TableEntry>> {
         let mut entries = Vec::new();
         let mut at = SEGMENT_HEADER_BYTES as u64;
         let length = file.metadata()?.len();
@@ -148,13 +148,13 @@ impl Segment {
             if end > length {
                 return Ok(entries);
             }
-            entries.push(Entry::of(&header, place));
+            entries.push(TableEntry::of(&header, place));
             at = end;
         }
     }
 
     /// Writes the table of a segment whose writer has ended, and gives the rest of its space back.
-    pub(crate) fn finish_for_another(&self, entries: &[Entry]) -> Result<(), Unusable> {
+    pub(crate) fn finish_for_another(&self, entries: &[TableEntry]) -> Result<(), Unusable> {
         let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
         let end = match entries.last() {
             Some(last) => {
@@ -254,7 +254,7 @@ pub(crate) fn number_in(name: &str) -> Option<u32> {
 }
 
 /// Writes the table behind the last record and cuts the file off there. Returns its length then.
-fn write_table(file: &File, number: u32, entries: &[Entry], end: u64) -> io::Result<u64> {
+fn write_table(file: &File, number: u32, entries: &[TableEntry], end: u64) -> io::Result<u64> {
     let mut table = Vec::with_capacity(entries.len() * ENTRY_BYTES + TRAILER_BYTES);
     for entry in entries {
         entry.encode(&mut table);
@@ -278,7 +278,7 @@ pub(crate) struct Writing {
     file: File,
     space: u64,
     end: u64,
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
 }
 
 impl Writing {
@@ -331,7 +331,7 @@ impl Writing {
             Ok(())
         })?;
         let place = self.write_head(header, metadata, at).map_err(NotCopied::Target)?;
-        self.entries.push(Entry::of(header, place));
+        self.entries.push(TableEntry::of(header, place));
         self.end = at + header.record_bytes();
         Ok(place)
     }

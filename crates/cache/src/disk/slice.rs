@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use penstock_sys::file::{Extent, OpenFile};
 
-use super::index::Place;
+use super::index::RecordPlace;
 use super::segment::Segment;
 use crate::key::Key;
 
@@ -15,7 +15,7 @@ pub(crate) struct DiskSlice {
     pub(super) segment: Weak<Segment>,
     pub(super) start: u64,
     pub(super) length: u32,
-    pub(crate) place: Place,
+    pub(crate) place: RecordPlace,
     /// Requests since it was read.
     pub(crate) requests: AtomicU8,
     /// Whether it is being copied to memory.

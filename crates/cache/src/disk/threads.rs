@@ -12,23 +12,23 @@ use tokio::sync::oneshot;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A bounded queue and its threads. Dropped, the threads end after their current job.
-pub(crate) struct Readers(Arc<Shared>);
+pub(crate) struct Readers(Arc<JobQueue>);
 
-struct Shared {
+struct JobQueue {
     queued_max: usize,
-    state: Mutex<State>,
+    state: Mutex<Jobs>,
     work: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Jobs {
     jobs: VecDeque<Job>,
     closed: bool,
 }
 
 impl Readers {
     pub(crate) fn start(name: &str, threads: usize, queued_max: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared { queued_max, state: Mutex::default(), work: Condvar::new() });
+        let shared = Arc::new(JobQueue { queued_max, state: Mutex::default(), work: Condvar::new() });
         let readers = Self(shared);
         for number in 0..threads.max(1) {
             let shared = Arc::clone(&readers.0);
@@ -75,7 +75,7 @@ impl Drop for Readers {
     }
 }
 
-impl Shared {
+impl JobQueue {
     fn serve(&self) {
         let mut state = self.lock();
         loop {
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
         self.state.lock().unpoisoned()
     }
 }

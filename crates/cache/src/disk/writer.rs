@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use super::device::Disk;
 use super::format::{RecordHeader, TOMBSTONE};
-use super::index::{Arrival, Place, Versions};
+use super::index::{Arrival, RecordPlace, Versions};
 use super::segment::Writing;
 use super::shared::count;
 use crate::key::Key;
@@ -104,7 +104,7 @@ impl Writer<'_> {
         };
         let number = writing.segment.number;
         let (disk, index) = (self.disk, &self.disk.shared.index);
-        let place = Place::new(disk.code(number), offset, job.slice, job.object);
+        let place = RecordPlace::new(disk.code(number), offset, job.slice, job.object);
         index.insert(&job.key, job.object, place, Arrival::Written);
         // The object may have been withdrawn meanwhile; then its entry is removed here.
         if !job.is_wanted() && index.forget(&job.key, job.object, Versions::Only(job.object)) {

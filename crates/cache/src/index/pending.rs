@@ -25,11 +25,11 @@ impl<D: Metadata> Clone for ClaimResult<D> {
 }
 
 /// The result of a claim, once there is one.
-pub(super) type Outcome<D> = Option<ClaimResult<D>>;
+pub(super) type ClaimOutcome<D> = Option<ClaimResult<D>>;
 
 /// A request that waits for the result of another's claim.
 pub struct Pending<D: Metadata> {
-    outcome: watch::Receiver<Outcome<D>>,
+    outcome: watch::Receiver<ClaimOutcome<D>>,
     waiters: usize,
 }
 
@@ -39,7 +39,7 @@ impl<D: Metadata> Pending<D> {
         self.waiters
     }
 
-    pub(super) fn on(sender: &watch::Sender<Outcome<D>>) -> Self {
+    pub(super) fn on(sender: &watch::Sender<ClaimOutcome<D>>) -> Self {
         let outcome = sender.subscribe();
         Self { outcome, waiters: sender.receiver_count() }
     }

@@ -34,7 +34,7 @@ impl SlotUses {
 }
 
 /// A kept slice.
-pub(super) struct Entry {
+pub(super) struct KeptSlice {
     pub(super) slot: u32,
     /// Tells the slice from earlier ones of its slot.
     pub(super) generation: u16,
@@ -283,16 +283,20 @@ impl Slots {
     }
 
     /// Removes the entry of a slot.
-    pub(super) fn remove(&mut self, number: u32) -> Option<Entry> {
+    pub(super) fn remove(&mut self, number: u32) -> Option<KeptSlice> {
         let used = self.used_mut(number)?;
         let (holder, slice, generation) = (used.holder.take()?, used.slice, used.generation);
         self.kept -= 1;
-        Some(Entry { slot: number, generation, slice, holder })
+        Some(KeptSlice { slot: number, generation, slice, holder })
     }
 
     /// Removes the entry of the next slice to evict, and returns its class if it is to be [remembered](Self::remember). Its
     /// pages count as evicted until the slot is given back. Copies go first while they have more than `copy_pages_max`.
-    pub(super) fn evict(&mut self, uses: &SlotUses, copy_pages_max: u64) -> Option<(Entry, Option<Class>)> {
+    pub(super) fn evict(
+        &mut self,
+        uses: &SlotUses,
+        copy_pages_max: u64,
+    ) -> Option<(KeptSlice, Option<Class>)> {
         let Self { classes, own, copies, .. } = self;
         let mut look = |(number, generation)| {
             if is_kept(classes, number, generation) {
@@ -343,14 +347,14 @@ impl Slots {
     }
 
     /// The first kept slice from a slot on.
-    pub(super) fn next_kept(&self, from: u32) -> Option<Entry> {
+    pub(super) fn next_kept(&self, from: u32) -> Option<KeptSlice> {
         self.classes.iter().find_map(|class| {
             let first = from.max(class.numbers.start);
             let used = class.numbers.start + u32::try_from(class.used.count).ok()?;
             (first..used).find_map(|number| {
                 let slot = class.used.get((number - class.numbers.start) as usize)?;
                 let holder = Weak::clone(slot.holder.as_ref()?);
-                Some(Entry { slot: number, generation: slot.generation, slice: slot.slice, holder })
+                Some(KeptSlice { slot: number, generation: slot.generation, slice: slot.slice, holder })
             })
         })
     }

@@ -25,7 +25,7 @@ use super::limits::{PAGE_BYTES, TierLimits};
 use super::queue_file::QueueFile;
 use super::record::{self, RECORD_BYTES, RecordKey, SlotRecord};
 use super::slice_file::{SliceFile, WriteError};
-use super::slots::{Class, Entry, SlotUses, Slots};
+use super::slots::{Class, KeptSlice, SlotUses, Slots};
 pub(super) use hand_over::Owner;
 
 /// Of the space of a file system, the part that is left free: records and directories need some too.
@@ -292,7 +292,7 @@ impl MemoryTier {
     }
 
     /// The first kept slice from a slot on.
-    pub(super) fn next_kept(&self, from: u32) -> Option<Entry> {
+    pub(super) fn next_kept(&self, from: u32) -> Option<KeptSlice> {
         self.slots().next_kept(from)
     }
 

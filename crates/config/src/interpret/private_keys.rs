@@ -15,7 +15,7 @@ use crate::raw;
 use crate::section::{Text, Texts, WordOr, position};
 
 /// Where the key of a certificate is.
-pub(super) struct Place {
+pub(super) struct KeyPlaces {
     pub(super) file: KeyFile,
     pub(super) remote: Option<RemoteKeyPlace>,
     /// Where a fault of the file is reported.
@@ -27,7 +27,7 @@ pub(super) fn place(
     key: &Spanned<WordOr<raw::PrivateKey>>,
     fallback: Option<&Text>,
     reader: &mut Reader<'_>,
-) -> Option<Place> {
+) -> Option<KeyPlaces> {
     match &key.value {
         WordOr::Word(word) => {
             let text = Spanned::new(word.clone(), key.referenced, key.defined);
@@ -40,7 +40,7 @@ pub(super) fn place(
                 );
             }
             let path = reader.path(&text);
-            is_plausible("key", &text, &path, reader).then(|| Place {
+            is_plausible("key", &text, &path, reader).then(|| KeyPlaces {
                 file: KeyFile::Path(path),
                 remote: None,
                 file_text: text,
@@ -56,7 +56,7 @@ pub(super) fn place(
                 return None;
             }
             let file_text = fallback.cloned().unwrap_or(here);
-            Some(Place { file: KeyFile::Elsewhere(copy), remote: Some(remote?), file_text })
+            Some(KeyPlaces { file: KeyFile::Elsewhere(copy), remote: Some(remote?), file_text })
         }
     }
 }

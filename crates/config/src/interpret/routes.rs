@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
-use super::settings::{Place, Surroundings, settings};
+use super::settings::{SettingsPlace, Surroundings, settings};
 use crate::limits;
 use crate::model::{Condition, ConditionTest, Origin, Redirect, Route, RouteMatcher, SiteSettings};
 use crate::pattern::PathPattern;
@@ -101,7 +101,7 @@ fn route(
         headers: tests("headers", of(|when| when.headers.as_ref()), reader),
         path,
     };
-    let place = Place { here: position(section), from: &matcher.path, base: Some(base) };
+    let place = SettingsPlace { here: position(section), from: &matcher.path, base: Some(base) };
     let settings = settings(&raw.settings, &place, false, around, reader)?;
     Some(Route { matcher, settings })
 }

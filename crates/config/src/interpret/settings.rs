@@ -40,7 +40,7 @@ impl<'s> Surroundings<'s> {
 }
 
 /// Where settings are written.
-pub(super) struct Place<'p> {
+pub(super) struct SettingsPlace<'p> {
     pub(super) here: Position,
     /// The path of the route; all paths for a site.
     pub(super) from: &'p PathPattern,
@@ -51,7 +51,7 @@ pub(super) struct Place<'p> {
 /// Reads settings; what is not written is that of `place.base`, or the default. `is_plain`: no request uses HTTPS.
 pub(super) fn settings(
     raw: &raw::SiteSettings,
-    place: &Place<'_>,
+    place: &SettingsPlace<'_>,
     is_plain: bool,
     around: &Surroundings<'_>,
     reader: &mut Reader<'_>,
@@ -145,7 +145,7 @@ fn tokens(raw: &raw::SiteSettings, settings: &mut SiteSettings, reader: &mut Rea
 /// Where responses come from: one key says it.
 fn response_origin(
     raw: &raw::SiteSettings,
-    place: &Place<'_>,
+    place: &SettingsPlace<'_>,
     is_plain: bool,
     around: &Surroundings<'_>,
     reader: &mut Reader<'_>,

@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 use super::hosts::{TakenHosts, hosts};
 use super::reader::Reader;
 use super::routes::{check_redirect, routes};
-use super::settings::{Place, Surroundings, settings};
+use super::settings::{SettingsPlace, Surroundings, settings};
 use super::unknown_keys::nearest;
 use crate::model::{Listener, Site};
 use crate::pattern::PathPattern;
@@ -37,7 +37,7 @@ fn site(
     let raw = &section.value;
     let listeners = raw.listeners.as_ref().map(|list| listeners(list, around, reader));
     let hosts = hosts(section, listeners.as_ref(), taken, reader);
-    let place = Place { here: position(section), from: &PathPattern::all(), base: None };
+    let place = SettingsPlace { here: position(section), from: &PathPattern::all(), base: None };
     let is_plain = listeners.as_ref().is_some_and(|names| {
         let is_plain = |listener: &Listener| {
             !listener.tls || !listener.name.as_ref().is_some_and(|name| names.contains(name))

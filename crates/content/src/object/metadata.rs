@@ -35,7 +35,7 @@ use head::{directives, fields_of, storage, tags, updated_storage, vary};
 use packed_lines::{PackedLines, pack};
 use rare::Rare;
 pub use stored::StoredObject;
-use texts::{Parts, Texts};
+use texts::{TextParts, Texts};
 use unix_time::since_1970;
 use validators::has_strong_date;
 
@@ -132,7 +132,7 @@ impl FieldLines<'_> {
 
 /// Whether a response may be sent in a content coding. One with a digest of its content is left alone: the digest is of these
 /// bytes.
-fn is_compressible(status: u16, parts: &Parts<'_>) -> bool {
+fn is_compressible(status: u16, parts: &TextParts<'_>) -> bool {
     status == 200 && is_compressible_response(parts.content_type, parts.target) && allows_coding(parts.fields)
 }
 
@@ -174,7 +174,7 @@ impl ObjectMetadata {
         };
         let text = |name| answer.field(name).unwrap_or_default();
         let modified = text("last-modified");
-        let parts = Parts {
+        let parts = TextParts {
             fields: &fields_of(answer),
             target: &request.target,
             tags: &tags(answer),
@@ -226,7 +226,7 @@ impl ObjectMetadata {
             status,
             traits: Traits::default().with(Traits::MANIFEST, request.is_manifest),
             server: 0,
-            texts: Texts::new(&Parts { received: since_1970(now.1), ..Parts::default() }),
+            texts: Texts::new(&TextParts { received: since_1970(now.1), ..TextParts::default() }),
             site: Arc::clone(site),
             judged: AtomicU64::new(request.stamp),
             readers: ReaderThrottle::default(),

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
     use crate::pipeline::facts::{Facts, LEFT, RecordedBody};
     use crate::site_table::SiteOrigin;
-    use crate::tests::fixture::{Answer, read, run};
+    use crate::tests::fixture::{OriginAnswer, read, run};
     use crate::tests::scripted::Reply;
 
     fn facts() -> [Facts; 2] {
@@ -287,7 +287,11 @@ mod tests {
         [Facts::cached(|site| site.methods = methods()), Facts::relayed(|site| site.methods = methods())]
     }
 
-    async fn forwarded(facts: &Facts, fields: &str, body: &mut RecordedBody) -> Result<Answer, Rejection> {
+    async fn forwarded(
+        facts: &Facts,
+        fields: &str,
+        body: &mut RecordedBody,
+    ) -> Result<OriginAnswer, Rejection> {
         let store =
             Some(&facts.fixture.store).filter(|_| matches!(&facts.site().origin, SiteOrigin::Http(..)));
         let http = facts.site().http().unwrap();

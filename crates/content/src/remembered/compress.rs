@@ -23,18 +23,18 @@ pub struct CompressedManifests(Mutex<Memo>);
 
 #[derive(Debug)]
 struct Memo {
-    entries: LruCache<(Name, Encoding), Entry>,
+    entries: LruCache<(Name, Encoding), CodedEntry>,
     bytes: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CodedEntry {
     version: Version,
-    state: State,
+    state: CodedState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum CodedState {
     /// Being compressed; ends with the [`Making`].
     Underway(watch::Receiver<()>),
     /// Not smaller when compressed, or not readable.
@@ -42,7 +42,7 @@ enum State {
     Ready(Arc<[u8]>),
 }
 
-impl State {
+impl CodedState {
     fn len(&self) -> u64 {
         match self {
             Self::Ready(body) => body.len() as u64,
@@ -87,10 +87,10 @@ impl CompressedManifests {
                     let memo = Arc::clone(self);
                     return Found::Begun(Making { memo, name, version, encoding, _underway: underway });
                 }
-                Begun::Known(State::Ready(body)) => return Found::Known(Some(body)),
-                Begun::Known(State::Useless) => return Found::Known(None),
+                Begun::Known(CodedState::Ready(body)) => return Found::Known(Some(body)),
+                Begun::Known(CodedState::Useless) => return Found::Known(None),
                 // An error means that it has ended.
-                Begun::Known(State::Underway(mut underway)) => while underway.changed().await.is_ok() {},
+                Begun::Known(CodedState::Underway(mut underway)) => while underway.changed().await.is_ok() {},
             }
         }
     }
@@ -110,13 +110,13 @@ impl Making {
     ) -> Option<Arc<[u8]>> {
         let made = io.run(move || {
             let body = read().and_then(|source| compressed(&source, self.encoding));
-            let state = body.map_or(State::Useless, State::Ready);
+            let state = body.map_or(CodedState::Useless, CodedState::Ready);
             self.memo.memo().finish((self.name, self.encoding), &self.version, state.clone());
             state
         });
         match made.ok()?.await {
-            Ok(State::Ready(body)) => Some(body),
-            Ok(State::Underway(_) | State::Useless) | Err(_) => None,
+            Ok(CodedState::Ready(body)) => Some(body),
+            Ok(CodedState::Underway(_) | CodedState::Useless) | Err(_) => None,
         }
     }
 }
@@ -129,7 +129,7 @@ impl Drop for Making {
 
 /// The entry of a name and an encoding.
 enum Begun {
-    Known(State),
+    Known(CodedState),
     New(watch::Sender<()>),
 }
 
@@ -148,10 +148,10 @@ impl Memo {
             return Begun::Known(entry.state.clone());
         }
         if is_given_up {
-            return Begun::Known(State::Useless);
+            return Begun::Known(CodedState::Useless);
         }
         let (sender, receiver) = watch::channel(());
-        let entry = Entry { version: Version::clone(version), state: State::Underway(receiver) };
+        let entry = CodedEntry { version: Version::clone(version), state: CodedState::Underway(receiver) };
         if let Some(before) = self.entries.put(key, entry) {
             self.bytes -= before.state.len();
         }
@@ -162,7 +162,7 @@ impl Memo {
     }
 
     /// Takes in what was made, unless the entry is of another version by now, or gone.
-    fn finish(&mut self, key: (Name, Encoding), version: &Version, state: State) {
+    fn finish(&mut self, key: (Name, Encoding), version: &Version, state: CodedState) {
         let Some(entry) = self.entries.peek_mut(&key).filter(|entry| entry.version.ptr_eq(version)) else {
             return;
         };
@@ -174,8 +174,9 @@ impl Memo {
 
     /// Drops an entry that was not finished.
     fn forget(&mut self, key: (Name, Encoding), version: &Version) {
-        let is_underway =
-            |entry: &Entry| entry.version.ptr_eq(version) && matches!(entry.state, State::Underway(_));
+        let is_underway = |entry: &CodedEntry| {
+            entry.version.ptr_eq(version) && matches!(entry.state, CodedState::Underway(_))
+        };
         if self.entries.peek(&key).is_some_and(is_underway) {
             self.entries.pop(&key);
         }
@@ -230,7 +231,7 @@ mod tests {
         (Name::File(identity), Encoding::Gzip)
     }
 
-    fn begin(memo: &mut Memo, number: u64) -> Option<State> {
+    fn begin(memo: &mut Memo, number: u64) -> Option<CodedState> {
         match memo.begin(key(number), &Weak::new(), false) {
             Begun::Known(state) => Some(state),
             Begun::New(_) => None,
@@ -238,16 +239,16 @@ mod tests {
     }
 
     fn finish(memo: &mut Memo, number: u64, body: &Arc<[u8]>) {
-        memo.finish(key(number), &Weak::new(), State::Ready(Arc::clone(body)));
+        memo.finish(key(number), &Weak::new(), CodedState::Ready(Arc::clone(body)));
     }
 
     #[test]
     fn each_version_of_a_file_is_compressed_once() {
         let mut memo = Memo::default();
         assert!(begin(&mut memo, 1).is_none());
-        assert!(matches!(begin(&mut memo, 1), Some(State::Underway(_))));
+        assert!(matches!(begin(&mut memo, 1), Some(CodedState::Underway(_))));
         finish(&mut memo, 1, &vec![1, 2, 3].into());
-        assert!(matches!(begin(&mut memo, 1), Some(State::Ready(_))));
+        assert!(matches!(begin(&mut memo, 1), Some(CodedState::Ready(_))));
         assert!(begin(&mut memo, 2).is_none());
         memo.forget(key(1), &Weak::new());
         assert!(begin(&mut memo, 1).is_some(), "only what is not finished is forgotten");
@@ -261,8 +262,8 @@ mod tests {
         begin(&mut memo, 1);
         finish(&mut memo, 1, &vec![1].into());
         let short = |memo: &mut Memo, number| memo.begin(key(number), &Weak::new(), true);
-        assert!(matches!(short(&mut memo, 1), Begun::Known(State::Ready(_))));
-        assert!(matches!(short(&mut memo, 2), Begun::Known(State::Useless)));
+        assert!(matches!(short(&mut memo, 1), Begun::Known(CodedState::Ready(_))));
+        assert!(matches!(short(&mut memo, 2), Begun::Known(CodedState::Useless)));
         assert!(begin(&mut memo, 2).is_none(), "it is compressed once there is time");
     }
 

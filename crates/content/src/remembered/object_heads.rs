@@ -33,11 +33,11 @@ pub(crate) struct ObjectHead {
 
 /// Heads of one worker, at a place that the address of the object gives.
 #[derive(Default)]
-pub struct ObjectHeads(RefCell<Vec<Slot>>);
+pub struct ObjectHeads(RefCell<Vec<HeadSlot>>);
 
 /// A place for one head.
 #[derive(Default)]
-struct Slot {
+struct HeadSlot {
     /// The address of the object that was asked for last. The head of an object is made at its second request in a row, so
     /// that a thousand objects that are asked for in turn do not make their heads for nothing.
     asked: usize,
@@ -56,7 +56,7 @@ impl ObjectHeads {
         }
         let mut slots = self.0.borrow_mut();
         if slots.is_empty() {
-            slots.resize_with(HEADS, Slot::default);
+            slots.resize_with(HEADS, HeadSlot::default);
         }
         let address = Arc::as_ptr(object).addr();
         // Objects are several cache lines long.

@@ -24,22 +24,22 @@ type Stamp = Option<(u64, u64, u64, i64, i64)>;
 /// A file that is followed.
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<FollowedFile<T>>,
 }
 
 #[derive(Debug)]
-struct Shared<T> {
+struct FollowedFile<T> {
     path: PathBuf,
     read: Read<T>,
     contents: ArcSwap<T>,
     began: Instant,
     /// When the next look is due, in milliseconds after `began`.
     due: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<FileState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FileState {
     stamp: Stamp,
     /// Whether the log says that the file cannot be used.
     is_said: bool,
@@ -48,8 +48,8 @@ struct State {
 impl<T: Send + Sync + 'static> Followed<T> {
     /// A file with these contents.
     pub(crate) fn new(path: &Path, contents: T, read: Read<T>, now: Instant) -> Self {
-        let state = State { stamp: stamp_of(path), is_said: false };
-        let shared = Shared {
+        let state = FileState { stamp: stamp_of(path), is_said: false };
+        let shared = FollowedFile {
             path: path.to_owned(),
             read,
             contents: ArcSwap::from_pointee(contents),
@@ -79,7 +79,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> FollowedFile<T> {
     /// Reads the file if it is another one.
     fn look(&self) {
         let mut state = self.state.lock().unpoisoned();

@@ -17,18 +17,18 @@ const TEXT_BYTES_MAX: usize = 256;
 #[derive(Default)]
 pub struct KnownKeys {
     hasher: RandomState,
-    slots: RefCell<Vec<Slot>>,
+    slots: RefCell<Vec<KnownKey>>,
 }
 
 #[derive(Clone, Default)]
-struct Slot {
+struct KnownKey {
     /// The name of the site and the target, one behind the other.
     text: Vec<u8>,
     site_bytes: usize,
     key: Key,
 }
 
-impl Slot {
+impl KnownKey {
     fn is_of(&self, site: &str, target: &str) -> bool {
         self.site_bytes == site.len()
             && self.text.len() == site.len() + target.len()
@@ -45,7 +45,7 @@ impl KnownKeys {
         }
         let mut slots = self.slots.borrow_mut();
         if slots.is_empty() {
-            slots.resize(KEYS, Slot::default());
+            slots.resize(KEYS, KnownKey::default());
         }
         let place = usize::try_from(self.hasher.hash_one(target) % KEYS as u64).unwrap_or(0);
         let slot = &mut slots[place];

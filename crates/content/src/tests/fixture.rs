@@ -73,7 +73,7 @@ pub(crate) struct Fixture {
 }
 
 /// A response with its bytes.
-pub(crate) struct Answer {
+pub(crate) struct OriginAnswer {
     pub(crate) status: u16,
     pub(crate) length: ContentLength,
     pub(crate) body: Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) struct Answer {
     fields: Vec<(String, String)>,
 }
 
-impl Answer {
+impl OriginAnswer {
     /// The value of a field; several lines are joined by a comma, and no line is the empty string.
     pub(crate) fn field(&self, name: &str) -> String {
         let of_name = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -217,12 +217,12 @@ impl Fixture {
     }
 
     /// The response with its bytes.
-    pub(crate) async fn get(&self, line: &str, fields: &str) -> Answer {
+    pub(crate) async fn get(&self, line: &str, fields: &str) -> OriginAnswer {
         read(&self.context, self.open(line, fields).await).await
     }
 
     /// The response to a request of another node.
-    pub(super) async fn respond_to_peer(&self, peers: &Arc<Peers>, line: &str, fields: &str) -> Answer {
+    pub(super) async fn respond_to_peer(&self, peers: &Arc<Peers>, line: &str, fields: &str) -> OriginAnswer {
         let head = head(line, fields);
         let request = parse(&head);
         let service = PeerService { sites: &self.sites, peers, store: Some(&self.store) };
@@ -241,12 +241,12 @@ impl Fixture {
     }
 
     /// The same as a task.
-    pub(super) fn spawn(&self, line: &str, fields: &str) -> JoinHandle<Answer> {
+    pub(super) fn spawn(&self, line: &str, fields: &str) -> JoinHandle<OriginAnswer> {
         self.spawn_as(line, fields, false)
     }
 
     /// The same, as early data or not.
-    pub(super) fn spawn_as(&self, line: &str, fields: &str, early: bool) -> JoinHandle<Answer> {
+    pub(super) fn spawn_as(&self, line: &str, fields: &str, early: bool) -> JoinHandle<OriginAnswer> {
         self.spawn_from(CLIENT, line, fields, early)
     }
 
@@ -257,7 +257,7 @@ impl Fixture {
         line: &str,
         fields: &str,
         early: bool,
-    ) -> JoinHandle<Answer> {
+    ) -> JoinHandle<OriginAnswer> {
         let (context, sites) = (Rc::clone(&self.context), Arc::clone(&self.sites));
         let (line, fields) = (line.to_owned(), fields.to_owned());
         tokio::task::spawn_local(async move {
@@ -357,7 +357,7 @@ pub(super) fn allocations_of_response() -> u64 {
 }
 
 /// Reads the body of a response.
-pub(crate) async fn read(context: &Rc<Context>, response: Response) -> Answer {
+pub(crate) async fn read(context: &Rc<Context>, response: Response) -> OriginAnswer {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let head = &response.head;
     let fields = head.fields.iter().map(|(name, value)| (text(name), text(value))).collect();
@@ -381,7 +381,7 @@ pub(crate) async fn read(context: &Rc<Context>, response: Response) -> Answer {
             }
         }
     }
-    Answer { status, length, body, fault, cache_status: response.cache_status, fields }
+    OriginAnswer { status, length, body, fault, cache_status: response.cache_status, fields }
 }
 
 fn append(body: &mut Vec<u8>, part: &Part) {

@@ -11,7 +11,7 @@ use penstock_origin::http::OriginError;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep;
 
-use super::fixture::{Answer, Fixture, SLICE, content, run};
+use super::fixture::{Fixture, OriginAnswer, SLICE, content, run};
 use super::scripted::{OriginRequest, Reply};
 use crate::nodes::{PurgeOrder, PurgeTarget};
 
@@ -85,7 +85,7 @@ fn reply(numbers: &Numbers, version: usize, trouble: Trouble, asked: &OriginRequ
     part.slowly(SLICE / 4 + 17, Duration::from_millis(numbers.below(30)))
 }
 
-fn check(answer: &Answer, range: &Range<usize>, versions: Range<usize>) {
+fn check(answer: &OriginAnswer, range: &Range<usize>, versions: Range<usize>) {
     if matches!(answer.status, 502..=504) {
         return;
     }

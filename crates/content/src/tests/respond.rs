@@ -6,7 +6,7 @@ use penstock_config::{Cors, CorsOrigins, EarlyRequests, HostPattern, Origin, Sit
 
 use penstock_origin::http::OriginError;
 
-use super::fixture::{Answer, Fixture, SLICE, content, http_origin, read, run, run_with_files, site};
+use super::fixture::{Fixture, OriginAnswer, SLICE, content, http_origin, read, run, run_with_files, site};
 use super::scripted::{Gate, Reply};
 use crate::response::ContentLength;
 
@@ -128,7 +128,7 @@ async fn if_range_by_date(fixture: &Fixture) -> u16 {
     fixture.get("GET /movie.mp4", &fields).await.status
 }
 
-fn check_multipart(answer: &Answer) {
+fn check_multipart(answer: &OriginAnswer) {
     let kind = answer.field("content-type");
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect("a multipart type");
     let whole = content(1000, 0);

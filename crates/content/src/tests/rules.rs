@@ -5,7 +5,7 @@ use std::time::Duration;
 use penstock_config::HttpsPort;
 use penstock_origin::http::OriginError;
 
-use super::fixture::{Answer, Fixture, open_by, read, run, run_with_files};
+use super::fixture::{Fixture, OriginAnswer, open_by, read, run, run_with_files};
 use super::routes::{naming, sites_of};
 use super::scripted::Reply;
 use crate::handle::Clients;
@@ -345,7 +345,7 @@ fn pages_of_a_site_replace_those_of_this_server_and_no_others() {
             "/open/x" => Reply::ok(&[], b"open"),
             _ => Reply::failure(OriginError::Unreachable),
         });
-        let show = |answer: Answer| {
+        let show = |answer: OriginAnswer| {
             let length = format!("{:?}", answer.length);
             (answer.status, answer.field("content-type"), String::from_utf8(answer.body).unwrap(), length)
         };

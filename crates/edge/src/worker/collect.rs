@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
-use penstock_acme::{AcmeStatus, NameState, NameStatus, Outcome};
+use penstock_acme::{AcmeStatus, NameState, NameStatus, OrderOutcome};
 use penstock_cache::Disks;
 use penstock_config::Config;
 use penstock_content::{PeerOutcome, PeerStatus, Peers, Store};
@@ -258,7 +258,7 @@ fn orders(status: &AcmeStatus) -> Option<OrdersReading> {
     (!names.is_empty()).then(|| OrdersReading {
         states: NameState::ALL
             .map(|state| (state.label(), names.iter().filter(|one| one.state == state).count() as u64)),
-        outcomes: Outcome::ALL.map(Outcome::label).into_iter().zip(status.outcomes()).collect(),
+        outcomes: OrderOutcome::ALL.map(OrderOutcome::label).into_iter().zip(status.outcomes()).collect(),
         names: names.into_iter().map(reading).collect(),
     })
 }

@@ -16,14 +16,14 @@ pub(super) struct DynamicTable {
     bytes: Vec<u8>,
     evicted: usize,
     /// The newest entry is the last.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<TableEntry>,
     size: usize,
     limit: usize,
     inserted: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TableEntry {
     /// The place of the name in `bytes`, if nothing had ever been taken out of it: modulo 2^16, since the table is smaller.
     at: u16,
     name: u16,
@@ -61,7 +61,7 @@ impl DynamicTable {
         Some(self.field(*entry))
     }
 
-    fn field(&self, entry: Entry) -> (&[u8], &[u8]) {
+    fn field(&self, entry: TableEntry) -> (&[u8], &[u8]) {
         let oldest = self.entries.front().map_or(0, |oldest| oldest.at);
         let start = self.evicted + usize::from(entry.at.wrapping_sub(oldest));
         let (name, rest) = self.bytes[start..].split_at(usize::from(entry.name));
@@ -70,7 +70,7 @@ impl DynamicTable {
 
     /// The index of the newest entry with this digest, name and value.
     pub(super) fn find(&self, digest: u16, name: &[u8], value: &[u8]) -> Option<usize> {
-        let is_it = |entry: &Entry| entry.digest == digest && self.field(*entry) == (name, value);
+        let is_it = |entry: &TableEntry| entry.digest == digest && self.field(*entry) == (name, value);
         self.entries.iter().rev().position(is_it)
     }
 
@@ -86,7 +86,8 @@ impl DynamicTable {
 
     /// The index of the newest entry with this name.
     pub(super) fn find_name(&self, name: &[u8]) -> Option<usize> {
-        let is_named = |entry: &Entry| usize::from(entry.name) == name.len() && self.field(*entry).0 == name;
+        let is_named =
+            |entry: &TableEntry| usize::from(entry.name) == name.len() && self.field(*entry).0 == name;
         self.entries.iter().rev().position(is_named)
     }
 
@@ -105,7 +106,7 @@ impl DynamicTable {
             [self.end(), name.len(), value.len()].map(|number| u16::try_from(number).unwrap_or(u16::MAX));
         self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(value);
-        self.entries.push_back(Entry { at, name: name_length, value: value_length, digest });
+        self.entries.push_back(TableEntry { at, name: name_length, value: value_length, digest });
         self.size += size;
         self.inserted = self.inserted.wrapping_add(1);
     }
@@ -148,7 +149,7 @@ impl DynamicTable {
     /// Bytes of memory that are allocated.
     #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+        self.bytes.capacity() + self.entries.capacity() * size_of::<TableEntry>()
     }
 
     /// Gives back memory that the entries do not need.

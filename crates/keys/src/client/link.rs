@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 
 use super::refusals::{Change, Refusals};
 use super::settings::{KeyserverAddress, KeyserverLimits};
-use super::shared::Shared;
+use super::shared::ClientState;
 use crate::counters::SignerCounters;
 use crate::protocol::{
     ErrorCode, HEADER_BYTES, Message, Opcode, PADDED_BYTES, decode_body, decode_header, encode,
@@ -33,12 +33,12 @@ pub(super) struct Link {
     index: usize,
     address: KeyserverAddress,
     client: Outbound,
-    shared: Arc<Shared>,
+    shared: Arc<ClientState>,
     limits: KeyserverLimits,
     phase: Cell<Phase>,
     phase_changed: Notify,
     /// Operations without an answer, by number.
-    pending: RefCell<HashMap<u32, oneshot::Sender<Answer>>>,
+    pending: RefCell<HashMap<u32, oneshot::Sender<KeyserverAnswer>>>,
     next_id: Cell<u32>,
     /// Messages to be written. Bounded as if as many operations as allowed were in it.
     outbox: RefCell<Vec<u8>>,
@@ -58,7 +58,7 @@ enum Phase {
 }
 
 /// The answer to an operation.
-enum Answer {
+enum KeyserverAnswer {
     Signature(Vec<u8>),
     Error(u8),
 }
@@ -68,7 +68,7 @@ impl Link {
         index: usize,
         address: KeyserverAddress,
         client: Outbound,
-        shared: &Arc<Shared>,
+        shared: &Arc<ClientState>,
         limits: KeyserverLimits,
     ) -> Self {
         Self {
@@ -151,11 +151,11 @@ impl Link {
         };
         self.send(&message);
         match timeout_at(deadline.into(), answer).await {
-            Ok(Ok(Answer::Signature(signature))) => {
+            Ok(Ok(KeyserverAnswer::Signature(signature))) => {
                 let is_right = request.public.verifies(request.kind, &request.message, &signature);
                 if is_right { Ok(signature) } else { Err(RemoteKeyError::WrongSignature) }
             }
-            Ok(Ok(Answer::Error(code))) => Err(RemoteKeyError::Refused(code)),
+            Ok(Ok(KeyserverAnswer::Error(code))) => Err(RemoteKeyError::Refused(code)),
             Ok(Err(_)) => Err(RemoteKeyError::Unavailable),
             Err(_) => {
                 if self.received_at.get() < sent_at {
@@ -180,7 +180,7 @@ impl Link {
         }
     }
 
-    fn expect_answer(&self) -> (u32, oneshot::Receiver<Answer>) {
+    fn expect_answer(&self) -> (u32, oneshot::Receiver<KeyserverAnswer>) {
         let (sender, receiver) = oneshot::channel();
         let mut pending = self.pending.borrow_mut();
         let mut id = self.next_id.get();
@@ -314,8 +314,8 @@ impl Link {
         let message = decode_body(header.id, body).map_err(|error| error.to_string())?;
         self.received_at.set(Instant::now());
         let answer = match message.opcode {
-            Opcode::RESPONSE => Answer::Signature(message.payload.to_vec()),
-            Opcode::ERROR => Answer::Error(message.payload.first().copied().unwrap_or(0)),
+            Opcode::RESPONSE => KeyserverAnswer::Signature(message.payload.to_vec()),
+            Opcode::ERROR => KeyserverAnswer::Error(message.payload.first().copied().unwrap_or(0)),
             // Others, such as pongs, show that the server is there.
             _ => return Ok(()),
         };

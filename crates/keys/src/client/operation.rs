@@ -9,7 +9,7 @@ use penstock_tls::remote_key::{RemoteKeyError, SignRequest};
 use tokio::sync::oneshot;
 
 use super::link::Link;
-use super::shared::Shared;
+use super::shared::ClientState;
 
 /// Servers that are asked for one signature.
 const ATTEMPTS: usize = 2;
@@ -19,21 +19,21 @@ pub(super) struct Operation {
     pub(super) request: SignRequest,
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Result<Vec<u8>, RemoteKeyError>>,
-    pub(super) _place: Place,
+    pub(super) _place: OperationGuard,
 }
 
 /// Counts an operation as under way until it is dropped.
-pub(super) struct Place(Arc<Shared>);
+pub(super) struct OperationGuard(Arc<ClientState>);
 
-impl Place {
+impl OperationGuard {
     /// `None` if there are as many already.
-    pub(super) fn enter(shared: &Arc<Shared>, most: usize) -> Option<Self> {
+    pub(super) fn enter(shared: &Arc<ClientState>, most: usize) -> Option<Self> {
         let place = Self(Arc::clone(shared));
         (shared.under_way.fetch_add(1, Relaxed) < most).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for OperationGuard {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Relaxed);
     }
@@ -60,7 +60,7 @@ async fn attempt(
     request: &SignRequest,
     deadline: Instant,
     links: &[Rc<Link>],
-    shared: &Shared,
+    shared: &ClientState,
 ) -> Result<Vec<u8>, RemoteKeyError> {
     let mut result = Err(RemoteKeyError::Unavailable);
     let mut tried: Option<usize> = None;

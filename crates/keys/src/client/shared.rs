@@ -8,14 +8,14 @@ use crate::counters::{Fallbacks, SignerCounters};
 
 /// State that the workers and the thread share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ClientState {
     pub(super) names: Vec<String>,
     pub(super) servers: Vec<SignerCounters>,
     pub(super) under_way: AtomicUsize,
     pub(super) fallbacks: Fallbacks,
 }
 
-impl Shared {
+impl ClientState {
     /// Counts an operation that was sent to no server, under the first of the group.
     pub(super) fn not_sent(&self) {
         if let Some(first) = self.servers.first() {

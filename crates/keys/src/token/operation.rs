@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::device::{TokenFault, TokenSession};
 use super::keys::KeyState;
-use super::{SessionEnd, Shared};
+use super::{SessionEnd, TokenState};
 
 /// A signature that a handshake waits for.
 pub(super) struct Operation {
@@ -27,13 +27,13 @@ pub(super) struct Operation {
 
 /// An operation that is counted as under way until it is dropped.
 pub(super) struct Waiting {
-    shared: Arc<Shared>,
+    shared: Arc<TokenState>,
     begun: Instant,
     has_ended: bool,
 }
 
 impl Waiting {
-    pub(super) fn begin(shared: &Arc<Shared>, begun: Instant) -> Self {
+    pub(super) fn begin(shared: &Arc<TokenState>, begun: Instant) -> Self {
         shared.counters.circuit.begun();
         shared.counters.under_way.fetch_add(1, Relaxed);
         Self { shared: Arc::clone(shared), begun, has_ended: false }
@@ -44,7 +44,7 @@ impl Waiting {
         result: Result<Vec<u8>, RemoteKeyError>,
     ) -> Result<Vec<u8>, RemoteKeyError> {
         self.has_ended = true;
-        let Shared { counters, fallbacks, name, .. } = &*self.shared;
+        let TokenState { counters, fallbacks, name, .. } = &*self.shared;
         counters.ended(result.as_ref().map(|_| self.begun.elapsed()).map_err(|error| *error));
         match &result {
             Ok(_) => {

@@ -9,14 +9,14 @@ use penstock_sys::lock::Unpoisoned;
 /// A queue, first come, first served.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     /// Tells one thread of a new item.
     filled: Condvar,
     closed: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
     /// Threads that are to stop waiting.
@@ -35,7 +35,7 @@ pub(super) enum Popped<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let state = State { waiting: VecDeque::new(), is_closed: false, wakes: 0 };
+        let state = QueueState { waiting: VecDeque::new(), is_closed: false, wakes: 0 };
         Self { state: Mutex::new(state), filled: Condvar::new(), closed: Condvar::new() }
     }
 }
@@ -70,7 +70,8 @@ impl<T> Queue<T> {
 
     /// Waits for an item.
     pub(super) fn pop(&self, patience: Duration) -> Popped<T> {
-        let waits = |state: &mut State<T>| state.waiting.is_empty() && !state.is_closed && state.wakes == 0;
+        let waits =
+            |state: &mut QueueState<T>| state.waiting.is_empty() && !state.is_closed && state.wakes == 0;
         let mut state = wait(&self.filled, self.lock(), patience, waits);
         match state.waiting.pop_front() {
             _ if state.is_closed => Popped::Closed,
@@ -101,7 +102,7 @@ impl<T> Queue<T> {
         self.closed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         self.state.lock().unpoisoned()
     }
 }
@@ -109,10 +110,10 @@ impl<T> Queue<T> {
 /// Waits while the condition holds, at most for this time.
 fn wait<'q, T>(
     changed: &Condvar,
-    state: MutexGuard<'q, State<T>>,
+    state: MutexGuard<'q, QueueState<T>>,
     time: Duration,
-    goes_on: impl Fn(&mut State<T>) -> bool,
-) -> MutexGuard<'q, State<T>> {
+    goes_on: impl Fn(&mut QueueState<T>) -> bool,
+) -> MutexGuard<'q, QueueState<T>> {
     changed.wait_timeout_while(state, time, goes_on).unpoisoned().0
 }
 

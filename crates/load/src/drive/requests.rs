@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::ask::{BodyHandling, back_off};
-use super::route::{Outcome, Route, once};
+use super::route::{RequestOutcome, Route, once};
 use crate::failure::LoadFailure;
 use crate::net::BodyPace;
 use crate::plan::HttpProtocol;
@@ -86,7 +86,7 @@ async fn paced(
     route: &mut Route,
     request: &PreparedRequest,
     pacing: Option<Pacing>,
-) -> Outcome {
+) -> RequestOutcome {
     let bitrate = pacing.and_then(|pacing| pacing.bitrate);
     let begin = Instant::now();
     let so_far = Cell::new(0_u64);

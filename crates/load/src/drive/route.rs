@@ -117,7 +117,7 @@ impl Route {
     }
 
     /// Keeps the connection if possible and wanted; otherwise ends it.
-    async fn settle(&mut self, worker: &LoadThread, used: OpenConnection, outcome: &Outcome) {
+    async fn settle(&mut self, worker: &LoadThread, used: OpenConnection, outcome: &RequestOutcome) {
         let each = worker.plan.workload.connection_each;
         match (self, outcome) {
             (Self::Shared(_), Ok(Some(_))) if !each => {}
@@ -138,7 +138,7 @@ impl Route {
 }
 
 /// A whole response, or `None` if the run ended within it.
-pub(super) type Outcome = Result<Option<ResponseSummary>, LoadFailure>;
+pub(super) type RequestOutcome = Result<Option<ResponseSummary>, LoadFailure>;
 
 /// Sends one request and reads the response. `elsewhere` is the server if it is not the plan's.
 pub(super) async fn once(
@@ -147,7 +147,7 @@ pub(super) async fn once(
     elsewhere: Option<&TargetUrl>,
     request: &PreparedRequest,
     reading: &BodyHandling<'_>,
-) -> Outcome {
+) -> RequestOutcome {
     if let Some(mut used) = route.take_used().await {
         match ask(worker, (&mut used.connection, used.address), request, reading).await {
             // The server may have ended the idle connection before it saw the request.
@@ -189,8 +189,8 @@ async fn finish(
     route: &mut Route,
     used: OpenConnection,
     request: &PreparedRequest,
-    outcome: Outcome,
-) -> Outcome {
+    outcome: RequestOutcome,
+) -> RequestOutcome {
     if let Err(failure) = outcome {
         worker.blame(used.address, &used.connection, request, failure);
     }

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 pub(super) use self::context::QuicContext;
-use self::state::State;
+use self::state::ConnectionState;
 use super::link::{ConnectFault, HandshakeFacts, protocol_of};
 use super::sessions::SessionPool;
 use crate::failure::LoadFailure;
@@ -48,7 +48,7 @@ thread_local! {
 /// An open connection; clones share it.
 #[derive(Clone)]
 pub(crate) struct Http3Connection {
-    shared: Rc<Shared>,
+    shared: Rc<ConnectionShared>,
     driver: Rc<Driver>,
 }
 
@@ -61,8 +61,8 @@ impl Drop for Driver {
     }
 }
 
-struct Shared {
-    state: RefCell<State>,
+struct ConnectionShared {
+    state: RefCell<ConnectionState>,
     socket: tokio::net::UdpSocket,
     local: SocketAddr,
     server: SocketAddr,
@@ -89,12 +89,12 @@ impl Http3Connection {
             (LoadFailure::HandshakeInvalid, "the session is none of this library".to_owned())
         })?;
         prepare(state.quic.as_mut()).map_err(|error| (LoadFailure::HandshakeInvalid, error.to_string()))?;
-        let shared = Rc::new(Shared::new(state, socket, server).map_err(failed)?);
+        let shared = Rc::new(ConnectionShared::new(state, socket, server).map_err(failed)?);
         shared.flush();
         shared.state.borrow_mut().follow();
-        let driver = tokio::task::spawn_local(Shared::drive(Rc::clone(&shared)));
+        let driver = tokio::task::spawn_local(ConnectionShared::drive(Rc::clone(&shared)));
         let connection = Self { shared, driver: Rc::new(Driver(driver)) };
-        match timeout(limit, connection.shared.until(State::may_send)).await {
+        match timeout(limit, connection.shared.until(ConnectionState::may_send)).await {
             Ok(Ok(())) => Ok(connection),
             Ok(Err(())) => Err(connection.shared.state.borrow_mut().handshake_fault()),
             Err(_) => {
@@ -149,8 +149,8 @@ impl Http3Connection {
     }
 }
 
-impl Shared {
-    fn new(state: State, socket: UdpSocket, server: SocketAddr) -> io::Result<Self> {
+impl ConnectionShared {
+    fn new(state: ConnectionState, socket: UdpSocket, server: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             state: RefCell::new(state),
             local: socket.local_addr()?,
@@ -162,7 +162,7 @@ impl Shared {
     }
 
     /// Waits until this is true. An error if the connection ends before.
-    async fn until(&self, is_enough: impl Fn(&State) -> bool) -> Result<(), ()> {
+    async fn until(&self, is_enough: impl Fn(&ConnectionState) -> bool) -> Result<(), ()> {
         loop {
             let changed = self.changed.notified();
             {

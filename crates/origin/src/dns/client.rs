@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use super::message::{Answer, Kind, UDP_ANSWER_BYTES, query};
+use super::message::{DnsAnswer, Kind, UDP_ANSWER_BYTES, query};
 
 /// How long a server may take to answer, over UDP and again over TCP.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ impl Question<'_> {
     pub fn ask<T>(
         self,
         servers: &[SocketAddr],
-        read: impl Fn(&[u8], &[u8]) -> Option<Answer<T>>,
+        read: impl Fn(&[u8], &[u8]) -> Option<DnsAnswer<T>>,
     ) -> io::Result<T> {
         let mut outcome = Err(io::Error::other("there is no DNS server"));
         for server in servers {
@@ -52,23 +52,25 @@ impl Question<'_> {
     fn ask_one<T>(
         self,
         server: SocketAddr,
-        read: &impl Fn(&[u8], &[u8]) -> Option<Answer<T>>,
+        read: &impl Fn(&[u8], &[u8]) -> Option<DnsAnswer<T>>,
     ) -> io::Result<T> {
         let id = penstock_tls::random_number().to_le_bytes();
         let query = query(u16::from_le_bytes([id[0], id[1]]), self.name, self.kind);
         let query = query.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not a name"))?;
         let read = |answer: &[u8]| read(&query, answer);
         let answer = match over_udp(&query, server, &read)? {
-            Answer::Truncated => over_tcp(&query, server, &read)?,
+            DnsAnswer::Truncated => over_tcp(&query, server, &read)?,
             answer => answer,
         };
         match answer {
-            Answer::Records(records) => Ok(records),
-            Answer::Truncated => Err(io::Error::other("the answer is truncated")),
-            Answer::Failed(NO_SUCH_NAME) => {
+            DnsAnswer::Records(records) => Ok(records),
+            DnsAnswer::Truncated => Err(io::Error::other("the answer is truncated")),
+            DnsAnswer::Failed(NO_SUCH_NAME) => {
                 Err(io::Error::new(io::ErrorKind::NotFound, "the name does not exist"))
             }
-            Answer::Failed(code) => Err(io::Error::other(format!("the DNS server answers with code {code}"))),
+            DnsAnswer::Failed(code) => {
+                Err(io::Error::other(format!("the DNS server answers with code {code}")))
+            }
         }
     }
 }
@@ -76,8 +78,8 @@ impl Question<'_> {
 fn over_udp<T>(
     query: &[u8],
     server: SocketAddr,
-    read: &impl Fn(&[u8]) -> Option<Answer<T>>,
-) -> io::Result<Answer<T>> {
+    read: &impl Fn(&[u8]) -> Option<DnsAnswer<T>>,
+) -> io::Result<DnsAnswer<T>> {
     let socket = connected(server)?;
     socket.send(query)?;
     let deadline = Instant::now() + ANSWER;
@@ -95,8 +97,8 @@ fn over_udp<T>(
 fn over_tcp<T>(
     query: &[u8],
     server: SocketAddr,
-    read: &impl Fn(&[u8]) -> Option<Answer<T>>,
-) -> io::Result<Answer<T>> {
+    read: &impl Fn(&[u8]) -> Option<DnsAnswer<T>>,
+) -> io::Result<DnsAnswer<T>> {
     let malformed = || io::Error::new(io::ErrorKind::InvalidData, "the answer is damaged");
     let deadline = Instant::now() + ANSWER;
     let mut stream = TcpStream::connect_timeout(&server, ANSWER)?;

@@ -25,7 +25,7 @@ pub struct AddressRecords {
 
 /// What an answer says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer<T> {
+pub enum DnsAnswer<T> {
     /// These records.
     Records(T),
     /// The answer did not fit; it can be asked for over TCP.
@@ -84,11 +84,11 @@ pub(super) fn query(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
 
 /// Reads the answer to a query for servers; `None` if it is damaged or answers another one. Only records of the lowest priority
 /// number count, and at most `most` of them.
-pub fn servers(query: &[u8], answer: &[u8], most: usize) -> Option<Answer<Vec<ServerRecord>>> {
+pub fn servers(query: &[u8], answer: &[u8], most: usize) -> Option<DnsAnswer<Vec<ServerRecord>>> {
     let records = match records(query, answer)? {
-        Answer::Records(records) => records,
-        Answer::Truncated => return Some(Answer::Truncated),
-        Answer::Failed(code) => return Some(Answer::Failed(code)),
+        DnsAnswer::Records(records) => records,
+        DnsAnswer::Truncated => return Some(DnsAnswer::Truncated),
+        DnsAnswer::Failed(code) => return Some(DnsAnswer::Failed(code)),
     };
     let mut found: Vec<(u16, ServerRecord)> = Vec::new();
     // The name of a record may be another one, to which a CNAME leads.
@@ -103,16 +103,16 @@ pub fn servers(query: &[u8], answer: &[u8], most: usize) -> Option<Answer<Vec<Se
     }
     let first = found.iter().map(|(priority, _)| *priority).min();
     let servers = found.into_iter().filter(|(priority, _)| Some(*priority) == first);
-    Some(Answer::Records(servers.map(|(_, server)| server).take(most).collect()))
+    Some(DnsAnswer::Records(servers.map(|(_, server)| server).take(most).collect()))
 }
 
 /// Reads the answer to a query for addresses; `None` if it is damaged or answers another one. Only records of the name that was
 /// asked for count, and of names that it leads to, and at most `most` of them.
-pub(super) fn addresses(query: &[u8], answer: &[u8], most: usize) -> Option<Answer<AddressRecords>> {
+pub(super) fn addresses(query: &[u8], answer: &[u8], most: usize) -> Option<DnsAnswer<AddressRecords>> {
     let records = match records(query, answer)? {
-        Answer::Records(records) => records,
-        Answer::Truncated => return Some(Answer::Truncated),
-        Answer::Failed(code) => return Some(Answer::Failed(code)),
+        DnsAnswer::Records(records) => records,
+        DnsAnswer::Truncated => return Some(DnsAnswer::Truncated),
+        DnsAnswer::Failed(code) => return Some(DnsAnswer::Failed(code)),
     };
     let (mut name, _) = read_name(query, HEADER_BYTES)?;
     let mut found = AddressRecords { addresses: Vec::new(), ttl: Duration::MAX };
@@ -136,7 +136,7 @@ pub(super) fn addresses(query: &[u8], answer: &[u8], most: usize) -> Option<Answ
             found.ttl = found.ttl.min(record.ttl);
         }
     }
-    Some(Answer::Records(found))
+    Some(DnsAnswer::Records(found))
 }
 
 /// A record of an answer.
@@ -149,7 +149,7 @@ struct Record {
 }
 
 /// The records of an answer of class IN; `None` if it is damaged or answers another query.
-fn records(query: &[u8], answer: &[u8]) -> Option<Answer<Vec<Record>>> {
+fn records(query: &[u8], answer: &[u8]) -> Option<DnsAnswer<Vec<Record>>> {
     let header = answer.first_chunk::<HEADER_BYTES>()?;
     let count = |place: usize| u16::from_be_bytes([header[place], header[place + 1]]);
     let is_answer = header[2] & 0x80 != 0;
@@ -164,11 +164,11 @@ fn records(query: &[u8], answer: &[u8]) -> Option<Answer<Vec<Record>>> {
         return None;
     }
     if header[2] & 0x02 != 0 {
-        return Some(Answer::Truncated);
+        return Some(DnsAnswer::Truncated);
     }
     let code = header[3] & 0x0f;
     if code != 0 {
-        return Some(Answer::Failed(code));
+        return Some(DnsAnswer::Failed(code));
     }
     let mut found = Vec::new();
     for _ in 0..count(6) {
@@ -186,7 +186,7 @@ fn records(query: &[u8], answer: &[u8]) -> Option<Answer<Vec<Record>>> {
         }
         reader.at = end;
     }
-    Some(Answer::Records(found))
+    Some(DnsAnswer::Records(found))
 }
 
 struct Reader<'b> {
@@ -258,12 +258,12 @@ pub fn fuzz_dns_answer(input: &[u8]) {
     answer.extend_from_slice(&query[HEADER_BYTES..query.len() - QUESTION_TAIL_BYTES + 4]);
     answer.extend_from_slice(input.get(2..).unwrap_or_default());
     for answer in [input, &answer] {
-        if let Some(Answer::Records(servers)) = servers(&query, answer, 64) {
+        if let Some(DnsAnswer::Records(servers)) = servers(&query, answer, 64) {
             assert!(servers.len() <= 64);
             let is_name = |server: &ServerRecord| (1..=253).contains(&server.target.len());
             assert!(servers.iter().all(is_name), "{servers:?}");
         }
-        if let Some(Answer::Records(found)) = addresses(&query, answer, 64) {
+        if let Some(DnsAnswer::Records(found)) = addresses(&query, answer, 64) {
             assert!(found.addresses.len() <= 64);
             let is_bounded = found.ttl < Duration::from_secs(1 << 31);
             assert!(found.addresses.is_empty() || is_bounded, "{found:?}");
@@ -315,8 +315,8 @@ mod tests {
             [(1, 5, 80, b"\x02e1\0"), (1, 0, 81, pointed), (2, 9, 82, b"\x02e3\0"), (1, 1, 83, b"\0")];
         let bytes = answer(&query, [0x81, 0x80], &records);
         let expected = vec![server("e1", 80, 5), server("e2.example.com", 81, 0)];
-        assert_eq!(servers(&query, &bytes, 64), Some(Answer::Records(expected.clone())));
-        assert_eq!(servers(&query, &bytes, 1), Some(Answer::Records(expected[..1].to_vec())));
+        assert_eq!(servers(&query, &bytes, 64), Some(DnsAnswer::Records(expected.clone())));
+        assert_eq!(servers(&query, &bytes, 1), Some(DnsAnswer::Records(expected[..1].to_vec())));
         for end in 0..bytes.len() {
             assert_eq!(servers(&query, &bytes[..end], 64), None, "{end} bytes");
         }
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn failures_and_truncated_answers_are_told_apart_and_others_are_no_answers() {
         let query = srv_query(7, NAME).unwrap();
-        assert_eq!(servers(&query, &answer(&query, [0x81, 0x83], &[]), 9), Some(Answer::Failed(3)));
-        assert_eq!(servers(&query, &answer(&query, [0x83, 0x80], &[]), 9), Some(Answer::Truncated));
+        assert_eq!(servers(&query, &answer(&query, [0x81, 0x83], &[]), 9), Some(DnsAnswer::Failed(3)));
+        assert_eq!(servers(&query, &answer(&query, [0x83, 0x80], &[]), 9), Some(DnsAnswer::Truncated));
         assert_eq!(servers(&query, &query, 9), None, "a question");
         let others = [srv_query(8, NAME).unwrap(), srv_query(7, "_other._tcp.example.com").unwrap()];
         for other in others {
@@ -368,9 +368,9 @@ mod tests {
         answer
     }
 
-    fn found(addresses: &[&str], ttl: u64) -> Option<Answer<AddressRecords>> {
+    fn found(addresses: &[&str], ttl: u64) -> Option<DnsAnswer<AddressRecords>> {
         let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-        Some(Answer::Records(AddressRecords { addresses, ttl: Duration::from_secs(ttl) }))
+        Some(DnsAnswer::Records(AddressRecords { addresses, ttl: Duration::from_secs(ttl) }))
     }
 
     #[test]

@@ -7,10 +7,10 @@ use penstock_sys::lock::Unpoisoned;
 
 /// The last request that was sent to a server. A clone is the same one; the request may outlive its reader.
 #[derive(Clone, Debug, Default)]
-pub struct UpstreamTrace(Arc<Mutex<State>>);
+pub struct UpstreamTrace(Arc<Mutex<LastAttempt>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LastAttempt {
     /// Requests so far: what an earlier one reports late does not count.
     attempt: u32,
     /// Whether the next requests are sent to another node of the cluster.
@@ -64,7 +64,7 @@ impl UpstreamTrace {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LastAttempt> {
         self.0.lock().unpoisoned()
     }
 }

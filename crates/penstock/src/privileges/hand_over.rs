@@ -98,7 +98,7 @@ impl Writers {
 }
 
 /// A name in a directory that was reached without passing one that others than root can change.
-struct Place {
+struct NameInDirectory {
     directory: OwnedFd,
     writers: Writers,
     name: OsString,
@@ -107,7 +107,7 @@ struct Place {
     owner: u32,
 }
 
-impl Place {
+impl NameInDirectory {
     fn not_roots(&self) -> NotGiven {
         NotGiven { closed_by: self.path.clone(), owner: self.owner }
     }
@@ -198,13 +198,13 @@ fn give(found: impl AsFd, user: &User) -> Result<(), Errno> {
 
 /// Opens the directory of a path step by step. Links are followed as long as root alone can change all directories on the
 /// way.
-fn reach(path: &Path, missing: Missing) -> Result<Place, Stopped> {
+fn reach(path: &Path, missing: Missing) -> Result<NameInDirectory, Stopped> {
     let mut left = names(path);
     let mut place = root()?;
     let (mut links, mut only_roots) = (0, true);
     while let Some(name) = left.pop_front() {
         if left.is_empty() && name != ".." {
-            return Ok(Place { name, ..place });
+            return Ok(NameInDirectory { name, ..place });
         }
         if place.writers == Writers::Others {
             return Err(Stopped::NotRoots(place.not_roots()));
@@ -246,13 +246,19 @@ fn open_step(directory: &OwnedFd, name: &OsStr, missing: Missing, mode: Mode) ->
     }
 }
 
-fn root() -> Result<Place, Errno> {
+fn root() -> Result<NameInDirectory, Errno> {
     at(openat(CWD, c"/", AT_PLACE | OFlags::DIRECTORY, Mode::empty())?, PathBuf::from("/"))
 }
 
-fn at(directory: OwnedFd, path: PathBuf) -> Result<Place, Errno> {
+fn at(directory: OwnedFd, path: PathBuf) -> Result<NameInDirectory, Errno> {
     let stat = fstat(&directory)?;
-    Ok(Place { writers: Writers::of(&stat), owner: stat.st_uid, directory, name: OsString::new(), path })
+    Ok(NameInDirectory {
+        writers: Writers::of(&stat),
+        owner: stat.st_uid,
+        directory,
+        name: OsString::new(),
+        path,
+    })
 }
 
 /// The names of a path, whose first directory is known.

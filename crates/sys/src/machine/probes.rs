@@ -20,7 +20,7 @@ pub struct Descriptors {
 
 /// Whether the kernel has a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProbeAnswer {
     /// It works.
     Yes,
     /// The kernel does not have it, or a filter of system calls hides it.
@@ -34,11 +34,11 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCalls {
     /// Opening below a directory that paths cannot leave (Linux 5.6).
-    pub openat2: Answer,
+    pub openat2: ProbeAnswer,
     /// Counting cached pages (Linux 6.5).
-    pub cachestat: Answer,
+    pub cachestat: ProbeAnswer,
     /// Reading only what needs no waiting, on the file system of this program.
-    pub read_without_waiting: Answer,
+    pub read_without_waiting: ProbeAnswer,
 }
 
 impl Descriptors {
@@ -64,35 +64,35 @@ pub(super) fn file_system_bytes(path: &Path) -> Option<u64> {
     stat.f_blocks.checked_mul(stat.f_frsize)
 }
 
-fn openat2() -> Answer {
+fn openat2() -> ProbeAnswer {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(rustix::fs::CWD, "/", flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
     match opened {
-        Ok(_) => Answer::Yes,
-        Err(Errno::NOSYS | Errno::PERM) => Answer::No,
-        Err(_) => Answer::Unknown,
+        Ok(_) => ProbeAnswer::Yes,
+        Err(Errno::NOSYS | Errno::PERM) => ProbeAnswer::No,
+        Err(_) => ProbeAnswer::Unknown,
     }
 }
 
-fn on_own_program(probe: fn(&std::fs::File) -> Answer) -> Answer {
-    std::fs::File::open("/proc/self/exe").map_or(Answer::Unknown, |program| probe(&program))
+fn on_own_program(probe: fn(&std::fs::File) -> ProbeAnswer) -> ProbeAnswer {
+    std::fs::File::open("/proc/self/exe").map_or(ProbeAnswer::Unknown, |program| probe(&program))
 }
 
-fn cachestat(file: &std::fs::File) -> Answer {
+fn cachestat(file: &std::fs::File) -> ProbeAnswer {
     match resident::cachestat(file.as_raw_fd(), 0, 1) {
         // An error for missing rights means that the kernel has the call.
-        Ok(_) | Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => Answer::Yes,
-        Err(Errno::NOSYS) => Answer::No,
-        Err(_) => Answer::Unknown,
+        Ok(_) | Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => ProbeAnswer::Yes,
+        Err(Errno::NOSYS) => ProbeAnswer::No,
+        Err(_) => ProbeAnswer::Unknown,
     }
 }
 
-fn read_without_waiting(file: &std::fs::File) -> Answer {
+fn read_without_waiting(file: &std::fs::File) -> ProbeAnswer {
     let mut byte = [0];
     let buffers = &mut [std::io::IoSliceMut::new(&mut byte)];
     match rustix::io::preadv2(file, buffers, 0, ReadWriteFlags::NOWAIT) {
-        Ok(_) | Err(Errno::AGAIN) => Answer::Yes,
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Answer::No,
-        Err(_) => Answer::Unknown,
+        Ok(_) | Err(Errno::AGAIN) => ProbeAnswer::Yes,
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => ProbeAnswer::No,
+        Err(_) => ProbeAnswer::Unknown,
     }
 }

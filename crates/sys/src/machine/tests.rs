@@ -13,7 +13,7 @@ fn this_machine_tells_about_itself() {
     assert!(machine.memory.total_bytes.is_some_and(|bytes| bytes > 1 << 20));
     assert!(machine.cpu.available.is_some_and(|count| count >= 1));
     assert!(machine.descriptors.soft.is_none_or(|limit| limit > 2));
-    assert_ne!(machine.file_calls.openat2, Answer::Unknown);
+    assert_ne!(machine.file_calls.openat2, ProbeAnswer::Unknown);
 }
 
 #[test]

@@ -6,11 +6,11 @@ fn index(scanning: u64) -> DiskIndex {
     DiskIndex::new(scanning, Arc::new(Budget::new(1 << 30)))
 }
 
-fn place(segment: u32, slice: u32, object: u64) -> Place {
-    Place::new(segment, slice * 100, slice, object)
+fn place(segment: u32, slice: u32, object: u64) -> RecordPlace {
+    RecordPlace::new(segment, slice * 100, slice, object)
 }
 
-fn written(index: &DiskIndex, object: u64, place: Place) {
+fn written(index: &DiskIndex, object: u64, place: RecordPlace) {
     index.insert(&KEY, object, place, Arrival::Written);
 }
 
@@ -127,7 +127,7 @@ fn the_index_stays_in_its_budget_and_finds_what_it_has() {
     };
     for object in 0..200_000 {
         for slice in 0..2 {
-            let at = Place::new(1, object, slice, 9);
+            let at = RecordPlace::new(1, object, slice, 9);
             index.insert(&key(object), 9, at, Arrival::Written);
         }
     }
@@ -135,7 +135,7 @@ fn the_index_stays_in_its_budget_and_finds_what_it_has() {
     let found: Vec<u32> = (0..200_000).filter(|object| index.anchor(&key(*object)).is_some()).collect();
     assert!(found.len() > 5000, "{}", found.len());
     let old = found[0];
-    let newer = Place::new(2, 7, 0, 10);
+    let newer = RecordPlace::new(2, 7, 0, 10);
     index.insert(&key(old), 10, newer, Arrival::Written);
     assert_eq!(index.find(&key(old), 10, 0), Some(newer), "a newer version takes the place of the older");
     assert_eq!(index.find(&key(old), 9, 0), None);

@@ -16,7 +16,7 @@ use crate::memory::holder::ExpectedBytes;
 use crate::memory::limits::TierLimits;
 use crate::memory::record::Header;
 use crate::memory::slice_file::{SliceFile, memory_slices};
-use crate::memory::slots::Entry;
+use crate::memory::slots::KeptSlice;
 
 /// Bytes read at a time to compare a checksum.
 const STEP_BYTES: usize = 256 * 1024;
@@ -119,7 +119,7 @@ impl MemoryTier {
     }
 
     /// Compares a slice with its checksum; gives it up if it has changed. Returns its length.
-    pub(in crate::memory) fn scrub(&self, kept: &Entry) -> u64 {
+    pub(in crate::memory) fn scrub(&self, kept: &KeptSlice) -> u64 {
         let Some(holder) = kept.holder.upgrade() else { return 0 };
         let Some(expected) = holder.expected(kept.slice) else { return 0 };
         let is_right = self.is_as_expected(self.epoch(), kept.slot, expected);

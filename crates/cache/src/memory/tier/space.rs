@@ -6,7 +6,7 @@ use super::{MemoryTier, Owner, available_bytes};
 use crate::memory::demand::Demand;
 use crate::memory::limits::PAGE_BYTES;
 use crate::memory::predecessor::Predecessor;
-use crate::memory::slots::{Entry, Slots};
+use crate::memory::slots::{KeptSlice, Slots};
 
 /// Slices evicted for one that needs space, before that is refused, beside one for each page that it needs.
 const EVICTIONS_MAX: u64 = 64;
@@ -74,7 +74,7 @@ impl MemoryTier {
         // Neither is held: dropping the slot takes both.
         drop(slots);
         drop(owner);
-        let Some((Entry { holder, slice, .. }, remembered)) = victim else { return false };
+        let Some((KeptSlice { holder, slice, .. }, remembered)) = victim else { return false };
         self.counts.evictions.fetch_add(1, Ordering::Relaxed);
         // Without the lock: dropping the slot ends in `release`, which takes it.
         if let Some(holder) = holder.upgrade() {

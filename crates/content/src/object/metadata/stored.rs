@@ -13,7 +13,7 @@ use penstock_http::Fields;
 use penstock_http::caching::Lifetime;
 
 use super::rare::Rare;
-use super::texts::{Parts, Texts};
+use super::texts::{TextParts, Texts};
 use super::{ObjectMetadata, Traits, is_compressible};
 use crate::lifetime::{Freshness, SharedLifetime, StoredLifetime, milliseconds};
 use crate::object::readers::ReaderThrottle;
@@ -115,7 +115,7 @@ impl ObjectMetadata {
         let varies_by = text(field::VARIES_BY).unwrap_or_default();
         let varies_by = varies_by.split_terminator('\n').map(str::to_owned).collect();
         let status = u16::from_le_bytes(fields.get(field::STATUS)?.try_into().ok()?);
-        let parts = Parts {
+        let parts = TextParts {
             fields: &Fields::from_lines(fields.get(field::FIELDS)?)?,
             target: text(field::TARGET)?,
             tags: text(field::TAGS)?,

@@ -9,7 +9,7 @@ use super::unix_time::since_1970;
 
 /// The texts of an object.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parts<'t> {
+pub(super) struct TextParts<'t> {
     /// Fields for the client.
     pub(super) fields: &'t Fields,
     /// Path and query.
@@ -26,13 +26,13 @@ pub(super) struct Parts<'t> {
 
 /// Texts that are usually the value of a line, in the order of their bits in [`Texts`].
 #[derive(Clone, Copy, Debug)]
-enum Shared {
+enum LineText {
     ContentType,
     Etag,
     Modified,
 }
 
-impl Shared {
+impl LineText {
     const ALL: [Self; 3] = [Self::ContentType, Self::Etag, Self::Modified];
 
     fn bit(self) -> u8 {
@@ -50,7 +50,7 @@ impl Shared {
 
 /// The texts one behind the other.
 ///
-/// One byte has a bit for each [`Shared`] text that is not the value of its line. Then come four bytes of `received`,
+/// One byte has a bit for each [`LineText`] text that is not the value of its line. Then come four bytes of `received`,
 /// target and tags and those texts, each behind its length, and the packed lines.
 #[derive(Debug)]
 pub(super) struct Texts(Box<[u8]>);
@@ -59,10 +59,10 @@ pub(super) struct Texts(Box<[u8]>);
 const FIXED_BYTES: usize = 5;
 
 impl Texts {
-    pub(super) fn new(parts: &Parts<'_>) -> Self {
+    pub(super) fn new(parts: &TextParts<'_>) -> Self {
         let lines = pack(parts.fields);
         let values = [parts.content_type, parts.etag, parts.modified];
-        let differing = Shared::ALL.into_iter().zip(values).filter(|(which, text)| {
+        let differing = LineText::ALL.into_iter().zip(values).filter(|(which, text)| {
             PackedLines(&lines).value(which.name()).unwrap_or_default() != text.as_bytes()
         });
         let mut bytes = Vec::with_capacity(FIXED_BYTES + 8 + parts.target.len() + lines.len());
@@ -96,16 +96,16 @@ impl Texts {
     }
 
     pub(super) fn content_type(&self) -> &str {
-        self.borrowed(Shared::ContentType)
+        self.borrowed(LineText::ContentType)
     }
 
     pub(super) fn etag(&self) -> &str {
-        self.borrowed(Shared::Etag)
+        self.borrowed(LineText::Etag)
     }
 
     /// Last-Modified; empty if there is none that is a date.
     pub(super) fn modified(&self) -> Cow<'_, str> {
-        match self.shared(Shared::Modified) {
+        match self.shared(LineText::Modified) {
             Cow::Borrowed(bytes) => Cow::Borrowed(str::from_utf8(bytes).unwrap_or_default()),
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).unwrap_or_default()),
         }
@@ -113,8 +113,8 @@ impl Texts {
 
     /// The time in Last-Modified, in seconds since 1970.
     pub(super) fn modified_seconds(&self) -> Option<u32> {
-        let is_in_lines = self.0.first().is_some_and(|bits| bits & Shared::Modified.bit() == 0);
-        let packed = self.lines().seconds(Shared::Modified.name()).filter(|_| is_in_lines);
+        let is_in_lines = self.0.first().is_some_and(|bits| bits & LineText::Modified.bit() == 0);
+        let packed = self.lines().seconds(LineText::Modified.name()).filter(|_| is_in_lines);
         packed.or_else(|| httpdate::parse_http_date(&self.modified()).ok().map(since_1970))
     }
 
@@ -130,14 +130,14 @@ impl Texts {
     }
 
     /// A text whose line is never packed as a date.
-    fn borrowed(&self, which: Shared) -> &str {
+    fn borrowed(&self, which: LineText) -> &str {
         match self.shared(which) {
             Cow::Borrowed(bytes) => str::from_utf8(bytes).unwrap_or_default(),
             Cow::Owned(_) => "",
         }
     }
 
-    fn shared(&self, which: Shared) -> Cow<'_, [u8]> {
+    fn shared(&self, which: LineText) -> Cow<'_, [u8]> {
         let bits = self.0.first().copied().unwrap_or_default();
         if bits & which.bit() == 0 {
             return self.lines().value(which.name()).unwrap_or_default();
@@ -169,7 +169,7 @@ mod tests {
 
     const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-    fn assert_read(parts: &Parts<'_>) {
+    fn assert_read(parts: &TextParts<'_>) {
         let texts = Texts::new(parts);
         let mut fields = Fields::new();
         texts.lines().write(&mut fields, &[]);
@@ -188,7 +188,7 @@ mod tests {
         let lines = format!("content-type: video/mp4\r\netag: \"v1\"\r\nlast-modified: {MODIFIED}\r\n");
         let fields = |lines: &str| Fields::from_lines(lines.as_bytes()).unwrap();
         let usual = fields(&lines);
-        let in_lines = Parts {
+        let in_lines = TextParts {
             fields: &usual,
             target: "/a?b",
             tags: "film news",
@@ -198,21 +198,21 @@ mod tests {
             received: 7,
         };
         assert_read(&in_lines);
-        assert_read(&Parts { fields: &fields("x-custom: kept\r\n"), ..in_lines });
-        assert_read(&Parts { etag: "", ..in_lines });
-        assert_read(&Parts { content_type: "", modified: "", ..in_lines });
+        assert_read(&TextParts { fields: &fields("x-custom: kept\r\n"), ..in_lines });
+        assert_read(&TextParts { etag: "", ..in_lines });
+        assert_read(&TextParts { content_type: "", modified: "", ..in_lines });
         let no_date = fields("last-modified: yesterday\r\n");
-        assert_read(&Parts { fields: &no_date, modified: "", ..in_lines });
-        assert_read(&Parts { modified: "Sunday, 06-Nov-94 08:49:37 GMT", ..in_lines });
+        assert_read(&TextParts { fields: &no_date, modified: "", ..in_lines });
+        assert_read(&TextParts { modified: "Sunday, 06-Nov-94 08:49:37 GMT", ..in_lines });
         let long = fields(&format!("{0}: {0}\r\n", "f".repeat(60_000)));
-        assert_read(&Parts { target: &"t".repeat(300), fields: &long, ..in_lines });
-        assert_read(&Parts::default());
+        assert_read(&TextParts { target: &"t".repeat(300), fields: &long, ..in_lines });
+        assert_read(&TextParts::default());
     }
 
     #[test]
     fn a_text_that_is_the_value_of_a_line_takes_no_space() {
         let fields = &Fields::from_lines(b"etag: \"v1\"\r\n").unwrap();
-        let texts = Texts::new(&Parts { fields, etag: "\"v1\"", target: "/a", ..Parts::default() });
+        let texts = Texts::new(&TextParts { fields, etag: "\"v1\"", target: "/a", ..TextParts::default() });
         // Target and tags have a byte of length each, the line a number and a length.
         assert_eq!(texts.len(), FIXED_BYTES + 1 + "/a".len() + 1 + 2 + "\"v1\"".len());
     }

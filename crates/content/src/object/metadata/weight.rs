@@ -25,7 +25,7 @@ fn metadata(target: &str, site: &Arc<HttpSite>) -> ObjectMetadata {
         status: 200,
         traits: Traits::RANGES.with(Traits::STORED, true),
         server: 0,
-        texts: Texts::new(&Parts {
+        texts: Texts::new(&TextParts {
             fields: &Fields::from_lines(LINES.as_bytes()).unwrap(),
             target,
             tags: "",

@@ -18,11 +18,11 @@ pub(crate) struct Rates {
     key: RandomState,
     began: OnceLock<Instant>,
     /// Made with the first request that counts.
-    sets: OnceLock<Box<[Mutex<[Entry; limits::RATE_WAYS]>]>>,
+    sets: OnceLock<Box<[Mutex<[ClientRate; limits::RATE_WAYS]>]>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct ClientRate {
     /// A keyed hash of the client and its limit; 0 is no client.
     tag: u64,
     /// Nanoseconds after `began`.
@@ -85,7 +85,7 @@ impl Rates {
             Some(known) => &mut set[known],
             None => {
                 let first = (0..limits::RATE_WAYS).min_by_key(|way| set[*way].free_at).unwrap_or(0);
-                set[first] = Entry { tag, free_at: 0 };
+                set[first] = ClientRate { tag, free_at: 0 };
                 &mut set[first]
             }
         };
@@ -161,6 +161,6 @@ mod tests {
             assert!(rates.admit((1, client), quick, now).is_ok());
         }
         assert!(rates.admit((0, 1), slow, now).is_err(), "others do not displace it");
-        assert_eq!(size_of::<Entry>() * limits::RATE_SETS * limits::RATE_WAYS, 4 << 20);
+        assert_eq!(size_of::<ClientRate>() * limits::RATE_SETS * limits::RATE_WAYS, 4 << 20);
     }
 }

@@ -15,14 +15,14 @@ pub(super) struct UnderWay(Mutex<HashMap<u128, u64>>);
 /// Responses that are counted as under way until this is dropped.
 #[derive(Debug, Default)]
 pub struct Permit {
-    entries: Vec<Entry>,
+    entries: Vec<UnderWayEntry>,
     /// Boxed: few sites have one.
     bandwidth: Option<Box<Bandwidth>>,
 }
 
 /// One that is counted.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct UnderWayEntry {
     table: Arc<UnderWay>,
     client: u128,
 }
@@ -38,7 +38,7 @@ impl Permit {
         self.bandwidth.take()
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: UnderWayEntry) {
         self.entries.push(entry);
     }
 
@@ -49,7 +49,7 @@ impl Permit {
 
 impl UnderWay {
     /// Counts one more of a client; `None` if it has `most` already.
-    pub(super) fn enter(self: &Arc<Self>, client: u128, most: u64) -> Option<Entry> {
+    pub(super) fn enter(self: &Arc<Self>, client: u128, most: u64) -> Option<UnderWayEntry> {
         let mut counts = self.counts();
         let count = counts.entry(client).or_insert(0);
         if *count >= most {
@@ -57,7 +57,7 @@ impl UnderWay {
         }
         *count += 1;
         drop(counts);
-        Some(Entry { table: Arc::clone(self), client })
+        Some(UnderWayEntry { table: Arc::clone(self), client })
     }
 
     #[cfg(test)]
@@ -70,7 +70,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for Entry {
+impl Drop for UnderWayEntry {
     fn drop(&mut self) {
         let mut counts = self.table.counts();
         if let Some(count) = counts.get_mut(&self.client) {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::model::{Audience, Model, Representation};
 use super::{Choices, FIELDLESS, HOSTS, ORIGINS, PATHS, UNCACHED, is_signed};
 use crate::response::ContentLength;
-use crate::tests::fixture::Answer;
+use crate::tests::fixture::OriginAnswer;
 
 /// The bytes of a part, and the length of all if it is known.
 type Part = (Range<usize>, Option<usize>);
@@ -97,7 +97,7 @@ impl Ask {
         }
     }
 
-    pub(super) fn check(&self, answer: &Answer, model: &mut Model) {
+    pub(super) fn check(&self, answer: &OriginAnswer, model: &mut Model) {
         let about = format!(
             "{} {:?} {} bytes, {:?}, {} for {}",
             answer.status,
@@ -146,7 +146,7 @@ impl Ask {
         }
     }
 
-    fn check_length(&self, answer: &Answer, about: &str) {
+    fn check_length(&self, answer: &OriginAnswer, about: &str) {
         let got = answer.body.len() as u64;
         if self.method == "HEAD" || answer.status == 304 {
             assert_eq!((got, answer.fault), (0, None), "a body that must not be: {about}");
@@ -166,7 +166,7 @@ impl Ask {
     }
 
     /// The body is that part of one representation, which this client may get.
-    fn check_part(&self, answer: &Answer, model: &mut Model, part: Option<Part>, about: &str) {
+    fn check_part(&self, answer: &OriginAnswer, model: &mut Model, part: Option<Part>, about: &str) {
         let purge = model.purge_for(self.site, self.path, self.event);
         let start = part.as_ref().map_or(0, |(range, _)| range.start);
         let Some(&first) = answer.body.first() else {
@@ -199,7 +199,7 @@ impl Ask {
         }
     }
 
-    fn check_choice(&self, answer: &Answer, found: &mut Representation, about: &str) {
+    fn check_choice(&self, answer: &OriginAnswer, found: &mut Representation, about: &str) {
         let (status, etag) = (answer.status, answer.field("etag"));
         assert_eq!((found.origin, found.path), (ORIGINS[self.site], self.path), "another object: {about}");
         assert!(etag.is_empty() || found.tags.contains(&etag), "the tag of another version: {about}");

@@ -8,7 +8,7 @@ use boring::ssl::SslContextBuilder;
 use quiche::h3;
 
 use super::DATAGRAM_BYTES;
-use super::state::State;
+use super::state::ConnectionState;
 use crate::net::http2::Windows;
 use crate::net::sessions::SessionPool;
 use crate::plan::{LoadMode, Plan, Resume};
@@ -63,7 +63,7 @@ impl QuicContext {
         (local, server): (SocketAddr, SocketAddr),
         session: Option<Vec<u8>>,
         sessions: Option<Arc<SessionPool>>,
-    ) -> Option<State> {
+    ) -> Option<ConnectionState> {
         let mut id = [0; quiche::MAX_CONN_ID_LEN];
         boring::rand::rand_bytes(&mut id).ok()?;
         let id = quiche::ConnectionId::from_ref(&id);
@@ -71,6 +71,6 @@ impl QuicContext {
         if let Some(session) = session {
             quic.set_session(&session).ok()?;
         }
-        Some(State::new(quic, Arc::clone(&self.http), sessions))
+        Some(ConnectionState::new(quic, Arc::clone(&self.http), sessions))
     }
 }

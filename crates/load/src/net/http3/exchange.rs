@@ -7,8 +7,8 @@ use quiche::h3;
 use tokio::sync::Notify;
 use tokio::time::{Instant as Deadline, timeout, timeout_at};
 
-use super::state::{State, StreamEnd, StreamState};
-use super::{Http3Connection, Shared};
+use super::state::{ConnectionState, StreamEnd, StreamState};
+use super::{ConnectionShared, Http3Connection};
 use crate::failure::LoadFailure;
 use crate::net::exchange::{BodyPace, RequestExchange, ResponseSummary};
 use crate::workload::PreparedRequest;
@@ -20,7 +20,7 @@ const REQUEST_REJECTED: u64 = 0x10b;
 
 /// A stream; one that is given up is cancelled.
 struct OpenStream<'c> {
-    shared: &'c Shared,
+    shared: &'c ConnectionShared,
     number: u64,
     news: Rc<Notify>,
 }
@@ -64,13 +64,13 @@ impl Http3Connection {
     }
 }
 
-impl Shared {
+impl ConnectionShared {
     fn try_open(&self, fields: &[h3::Header]) -> Result<Option<OpenStream<'_>>, LoadFailure> {
         let mut state = self.state.borrow_mut();
         if !state.is_open() {
             return Err(LoadFailure::RequestNotSent);
         }
-        let State { quic, http: Some(http), streams, .. } = &mut *state else { return Ok(None) };
+        let ConnectionState { quic, http: Some(http), streams, .. } = &mut *state else { return Ok(None) };
         match http.send_request(quic, fields, true) {
             Ok(number) => {
                 let stream = StreamState::default();
@@ -145,7 +145,7 @@ impl OpenStream<'_> {
         let mut scratch = exchange.scratch.borrow_mut();
         let mut taken = 0;
         while taken < exchange.turn_bytes {
-            let State { quic, http: Some(http), .. } = &mut *state else { break };
+            let ConnectionState { quic, http: Some(http), .. } = &mut *state else { break };
             let Ok(count) = http.recv_body(quic, self.number, &mut scratch) else { break };
             (exchange.body)(&scratch[..count]);
             taken += count as u64;

@@ -13,7 +13,7 @@ use crate::net::link::ConnectFault;
 use crate::net::sessions::SessionPool;
 
 /// A connection without its socket.
-pub(super) struct State {
+pub(super) struct ConnectionState {
     pub(super) quic: quiche::Connection,
     pub(super) http: Option<h3::Connection>,
     http_config: Arc<h3::Config>,
@@ -44,7 +44,7 @@ pub(super) enum StreamEnd {
     Reset(u64),
 }
 
-impl State {
+impl ConnectionState {
     pub(super) fn new(
         quic: quiche::Connection,
         http_config: Arc<h3::Config>,

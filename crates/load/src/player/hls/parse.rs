@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use penstock_http::m3u8::{self, Line};
 
-use super::parts::Parts;
+use super::parts::PartSettings;
 use super::values::{NUMBER_MAX, attribute, length_and_start, seconds, shown_range, time, utf8};
 use crate::player::segments::{InitSegment, MediaSegment, SegmentList, Variant};
 
@@ -59,7 +59,7 @@ struct PlaylistParser {
     /// The end of the last byte range in this playlist.
     range_end: u64,
     map: Option<Arc<InitSegment>>,
-    parts: Parts,
+    parts: PartSettings,
 }
 
 impl PlaylistParser {

@@ -13,7 +13,7 @@ const PARTS_MAX: usize = 10_000;
 const PARTS_BEHIND: u32 = 3;
 
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct PartSettings {
     pub(super) can_block: bool,
     pub(super) hold_back: Option<Duration>,
     pub(super) target: Option<Duration>,
@@ -22,7 +22,7 @@ pub(super) struct Parts {
     range_end: u64,
 }
 
-impl Parts {
+impl PartSettings {
     /// Reads a part of segment `place`, counted from the first segment of the playlist.
     pub(super) fn part(&mut self, value: &str, place: u64, before: Vec<Arc<InitSegment>>) -> Option<()> {
         let range = match attribute(value, "BYTERANGE") {

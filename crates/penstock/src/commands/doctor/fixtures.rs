@@ -4,8 +4,8 @@ use penstock_egress::measure::{Cost, Costs, Rate};
 use penstock_sys::aead::Cipher;
 use penstock_sys::ktls::{Statistics, Support};
 use penstock_sys::machine::{
-    Answer, Cpu, CpuFeature, Descriptors, FileCalls, Interface, KernelTls, KernelVersion, Machine, Memory,
-    Offload, Setting, Sysctls, TlsModule,
+    Cpu, CpuFeature, Descriptors, FileCalls, Interface, KernelTls, KernelVersion, Machine, Memory, Offload,
+    ProbeAnswer, Setting, Sysctls, TlsModule,
 };
 use penstock_sys::traffic::ProtocolVersion;
 
@@ -70,9 +70,9 @@ pub(super) fn fast() -> Facts {
                 shm_bytes: Some(32 << 30),
             },
             file_calls: FileCalls {
-                openat2: Answer::Yes,
-                cachestat: Answer::Yes,
-                read_without_waiting: Answer::Yes,
+                openat2: ProbeAnswer::Yes,
+                cachestat: ProbeAnswer::Yes,
+                read_without_waiting: ProbeAnswer::Yes,
             },
             clock_source: Some("tsc".into()),
             clock_sources: vec!["tsc".into(), "hpet".into(), "acpi_pm".into()],
@@ -154,7 +154,7 @@ pub(super) fn fresh() -> Facts {
     machine.memory.total_bytes = Some(8 << 30);
     machine.memory.shm_bytes = Some(4 << 30);
     machine.memory.shared_huge_pages = Some("never".into());
-    machine.file_calls.cachestat = Answer::No;
+    machine.file_calls.cachestat = ProbeAnswer::No;
     machine.clock_source = Some("kvm-clock".into());
     facts.support = Some(Support::default());
     facts.statistics = None;

@@ -94,8 +94,8 @@ fn content(arguments: &InitArgs, questions: Questions) -> Result<Content, Failur
     let directory = arguments.directory.as_ref().map(|path| path.to_string_lossy().into_owned());
     let given = arguments.origin.as_deref().or(directory.as_deref());
     match questions.ask(&question, given, place)? {
-        Place::Directory(path) => Ok(Content::Directory(path)),
-        Place::Origin(url) => {
+        ContentPlace::Directory(path) => Ok(Content::Directory(path)),
+        ContentPlace::Origin(url) => {
             let memory = memory(arguments, questions)?;
             let disk = disk(arguments, questions)?;
             Ok(Content::Origin { url, memory, disk })
@@ -103,22 +103,22 @@ fn content(arguments: &InitArgs, questions: Questions) -> Result<Content, Failur
     }
 }
 
-enum Place {
+enum ContentPlace {
     Directory(PathBuf),
     Origin(String),
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ContentPlace, String> {
     if text.contains("://") {
         accepted("", "", &format!("http: [{}]", quoted(text)))?;
-        return Ok(Place::Origin(text.to_owned()));
+        return Ok(ContentPlace::Origin(text.to_owned()));
     }
     if text.is_empty() {
         return Err("write a directory, or a URL such as http://192.0.2.5:8080".to_owned());
     }
     let path = absolute(text).map_err(|error| format!("{text}: {error}"))?;
     accepted("", "", &format!("directory: {}", quoted_path(&path)))?;
-    Ok(Place::Directory(path))
+    Ok(ContentPlace::Directory(path))
 }
 
 fn memory(arguments: &InitArgs, questions: Questions) -> Result<String, Failure> {

@@ -28,7 +28,7 @@ fn metadata(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
         status: 200,
         traits: Traits::RANGES.with(Traits::STORED, true),
         server: 0,
-        texts: Texts::new(&Parts {
+        texts: Texts::new(&TextParts {
             fields: &Fields::from_lines(b"x-custom: kept\r\n").unwrap(),
             target: "/a?b",
             tags: "film news",

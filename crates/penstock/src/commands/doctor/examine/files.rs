@@ -1,6 +1,6 @@
 //! Whether files can be served without waiting for disks.
 
-use penstock_sys::machine::Answer;
+use penstock_sys::machine::ProbeAnswer;
 
 use crate::commands::doctor::facts::{Facts, bytes_text};
 use crate::commands::doctor::finding::{Finding, Section};
@@ -12,16 +12,16 @@ pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
     let calls = facts.machine.file_calls;
     let mut findings = vec![
         call("openat2", calls.openat2, "the kernel keeps paths inside a site's directory; containers may filter the call out")
-            .problem_if(calls.openat2 == Answer::No, "Linux 5.6 or later", ""),
+            .problem_if(calls.openat2 == ProbeAnswer::No, "Linux 5.6 or later", ""),
         call(
             "cachestat",
             calls.cachestat,
             "tells in one call whether bytes are in memory before they are sent; containers may filter it out",
         )
-        .better_if(calls.cachestat == Answer::No, "Linux 6.5 or later", ""),
+        .better_if(calls.cachestat == ProbeAnswer::No, "Linux 6.5 or later", ""),
         call("RWF_NOWAIT", calls.read_without_waiting, "tells the same page by page, if the file system knows it")
             .better_if(
-                calls.read_without_waiting == Answer::No,
+                calls.read_without_waiting == ProbeAnswer::No,
                 "ext4, xfs or btrfs",
                 "",
             ),
@@ -31,11 +31,11 @@ pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn call(name: &'static str, answer: Answer, why: &str) -> Finding {
+fn call(name: &'static str, answer: ProbeAnswer, why: &str) -> Finding {
     match answer {
-        Answer::Yes => Finding::ok(Section::Files, name, name, "works", why),
-        Answer::No => Finding::ok(Section::Files, name, name, "missing", why),
-        Answer::Unknown => Finding::unknown(Section::Files, name, name, why),
+        ProbeAnswer::Yes => Finding::ok(Section::Files, name, name, "works", why),
+        ProbeAnswer::No => Finding::ok(Section::Files, name, name, "missing", why),
+        ProbeAnswer::Unknown => Finding::unknown(Section::Files, name, name, why),
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_kernel_without_openat2_cannot_serve_at_all() {
         let mut facts = fast();
-        facts.machine.file_calls.openat2 = Answer::No;
+        facts.machine.file_calls.openat2 = ProbeAnswer::No;
         let found = examine(&facts);
         assert!(matches!(found[0].rating, Rating::Problem(_)));
         assert_eq!(found[1].rating, Rating::Ok);
