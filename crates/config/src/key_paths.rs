@@ -6,6 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
 use crate::section::{Position, Text, position};
+use crate::syntax;
 
 /// The keys of one file by their positions.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +29,7 @@ impl KeyPaths {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut keys = Vec::new();
-        if let Ok(root) = serde_saphyr::from_str::<Spanned<Node>>(text) {
+        if let Ok(root) = syntax::read::<Spanned<Node>>(text) {
             collect(&root.value, String::new(), &mut keys);
         }
         keys.sort_by_key(|entry| (entry.line, entry.column));
@@ -159,6 +160,15 @@ impl<'de> Visitor<'de> for NodeVisitor {
 #[cfg(test)]
 mod tests {
     use super::KeyPaths;
+
+    #[test]
+    fn a_text_that_is_nested_too_deeply_has_no_keys() {
+        let has_keys = |depth: usize| {
+            let text = format!("sites: {}1{}\n", "[".repeat(depth), "]".repeat(depth));
+            KeyPaths::of(&text).at(1, 1).is_some()
+        };
+        assert_eq!([10, 19, 20, 60, 3000].map(has_keys), [true, true, false, false, false]);
+    }
 
     #[test]
     fn keys_are_found_by_the_places_of_their_names_and_values() {

@@ -109,8 +109,7 @@ fn parse<R: DeserializeOwned + Section>(
     file: u32,
     expansion: &mut Expansion<'_>,
 ) -> Result<R, Vec<Fault>> {
-    let mut root: R =
-        serde_saphyr::from_str(text).map_err(|error| vec![syntax::fault(&error, path, text)])?;
+    let mut root: R = syntax::read(text).map_err(|error| vec![syntax::fault(&error, path, text)])?;
     expansion.file = file;
     root.settle_within(expansion);
     Ok(root)

@@ -3,10 +3,27 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter};
 
 use crate::fault::Fault;
 use crate::section::Position;
+
+/// The deepest nesting of sections and lists. The parser calls itself for each, so this bounds the stack it takes.
+const NESTING_MAX: usize = 20;
+
+/// The remedy for a text that is nested more deeply.
+const FLATTEN: &str = "remove brackets or indentation that are too many";
+
+/// Parses a file.
+///
+/// # Errors
+/// The first fault of the syntax, or the first value of another type than `R` says.
+pub(crate) fn read<'de, R: Deserialize<'de>>(text: &'de str) -> Result<R, Error> {
+    let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_depth: NESTING_MAX } };
+    serde_saphyr::from_str_with_options(text, options)
+}
 
 /// The fault behind an error of the parser. `text` is what was parsed.
 pub(crate) fn fault(error: &Error, file: &Path, text: &str) -> Fault {
@@ -49,6 +66,9 @@ fn describe(error: &Error) -> (String, String) {
         Error::Unexpected { expected: "string scalar", .. } => {
             ("a single value belongs here".into(), "write a word, a number or a quoted text")
         }
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            (format!("sections and lists are nested more than {NESTING_MAX} deep").into(), FLATTEN)
+        }
         Error::NullIntoString { .. } => ("a value is missing here".into(), "write one or remove the item"),
         Error::MultipleDocuments { .. } => {
             ("a second document begins here".into(), "remove `---` and what follows, or merge it")
@@ -64,7 +84,9 @@ fn describe(error: &Error) -> (String, String) {
 /// The remedy for a message of the parser.
 fn remedy(message: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if has(&["tab"]) {
+    if has(&["recursion limit"]) {
+        FLATTEN
+    } else if has(&["tab"]) {
         "indent with spaces: YAML does not allow tabs"
     } else if has(&["mapping values are not allowed"]) {
         "check the indentation of this line, and put a value with `: ` in it in quotes"

@@ -250,6 +250,17 @@ fn a_fault_of_yaml_is_the_only_fault_and_has_its_line() {
 }
 
 #[test]
+fn nesting_is_bounded_before_the_stack_is() {
+    let fixture = Fixture::new();
+    let brackets = format!("sites: {}{}\n", "[".repeat(3000), "]".repeat(3000));
+    let faults = fixture.faults(&brackets);
+    assert!(
+        faults.len() == 1 && faults[0].ends_with("brackets or indentation that are too many"),
+        "{faults:?}"
+    );
+}
+
+#[test]
 fn a_bare_star_is_told_to_be_quoted() {
     let fixture = Fixture::new();
     for (hosts, word) in
