@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use penstock_metrics::FleetLoss;
 
+/// Lines of the log for one outage. The words of a reason can be those of the store.
+const LOGGED_MAX: usize = 8;
+
 /// Why a connection with the store was not made, or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
@@ -60,29 +63,30 @@ impl Losses {
 }
 
 /// The pauses between connections, and what the log has said. A store that lets an edge in and then fails again and again is
-/// away all that time.
+/// away all that time. Each reason of an outage is logged once, and [`LOGGED_MAX`] of them: a store that did not run may want another password.
 #[derive(Debug)]
 pub(crate) struct Outage {
     pause_min: Duration,
     /// The longest pause, and how long a store answers before it counts as back.
     pause_max: Duration,
     pause: Duration,
-    is_logged: bool,
+    /// The reasons of this outage that are logged.
+    logged: Vec<Loss>,
     /// Whether something in the store may be too large to be read.
     has_too_large: bool,
 }
 
 impl Outage {
     pub(crate) fn new(pause_min: Duration, pause_max: Duration) -> Self {
-        Self { pause_min, pause_max, pause: pause_min, is_logged: false, has_too_large: false }
+        Self { pause_min, pause_max, pause: pause_min, logged: Vec::new(), has_too_large: false }
     }
 
     /// Notes a loss; returns the pause before the next connection.
     pub(crate) fn lost(&mut self, loss: &Loss) -> Duration {
-        if !self.is_logged {
+        if self.logged.len() < LOGGED_MAX && !self.logged.contains(loss) {
             let why = loss.text();
             tracing::warn!("fleet: the store cannot be used ({why}); handshakes do without it until it can");
-            self.is_logged = true;
+            self.logged.push(loss.clone());
         }
         self.has_too_large |= *loss == Loss::TooLarge;
         let pause = self.pause;
@@ -101,9 +105,9 @@ impl Outage {
             return;
         }
         self.pause = self.pause_min;
-        if self.is_logged {
+        if !self.logged.is_empty() {
             tracing::info!("fleet: the store can be used again");
-            self.is_logged = false;
+            self.logged.clear();
         }
     }
 }
@@ -126,9 +130,23 @@ mod tests {
             })
             .collect();
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000]);
-        assert!(outage.is_logged, "once for all of them");
+        assert_eq!(outage.logged, [Loss::TooLarge], "once for all of them");
         outage.answered(MAX);
-        assert_eq!((outage.is_logged, outage.lost(&Loss::Broken)), (false, MIN));
+        assert_eq!((outage.logged.len(), outage.lost(&Loss::Broken)), (0, MIN));
+    }
+
+    #[test]
+    fn each_reason_of_an_outage_is_logged_once_and_no_store_can_fill_the_log() {
+        let mut outage = Outage::new(MIN, MAX);
+        let words = |number: usize| Loss::Unreachable(format!("reason {number}"));
+        for number in [0, 0, 1, 0, 1] {
+            outage.lost(&words(number));
+        }
+        assert_eq!(outage.logged, [words(0), words(1)]);
+        for number in 0..2 * LOGGED_MAX {
+            outage.lost(&words(number));
+        }
+        assert_eq!(outage.logged.len(), LOGGED_MAX);
     }
 
     #[test]

@@ -40,11 +40,11 @@ pub struct Finished {
 }
 
 impl Tool {
-    /// A program with no settings of this machine or its user.
+    /// A program with no settings of this machine or its user. No directory can be made below its `HOME`, not even by root.
     pub fn new(program: &str) -> Self {
         let mut command = Command::new(program);
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        command.env("LC_ALL", "C.UTF-8").env("HOME", "/nonexistent");
+        command.env("LC_ALL", "C.UTF-8").env("HOME", "/dev/null");
         Self { command, time_limit: DEADLINE }
     }
 

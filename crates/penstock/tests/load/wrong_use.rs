@@ -25,8 +25,8 @@ fn impossible_options_are_refused_with_a_remedy() {
         ),
         (&["requests", "https://127.0.0.1:1/", "--range", "bytes=0-1"], "such as 0-1023"),
         (&["requests", "https://127.0.0.1:1/", "--address", "localhost"], "an IP address, such as 192.0.2.1"),
-        (&["requests", "https://127.0.0.1:1/", "--urls", "/nonexistent"], "--urls /nonexistent"),
-        (&["requests", "https://127.0.0.1:1/", "--sessions", "/nonexistent/s"], "--sessions /nonexistent/s"),
+        (&["requests", "https://127.0.0.1:1/", "--urls", "/dev/null/urls"], "--urls /dev/null/urls"),
+        (&["requests", "https://127.0.0.1:1/", "--sessions", "/dev/null/s"], "--sessions /dev/null/s"),
         (&["requests", "https://penstock.invalid/"], "--address"),
         (&["requests", "https://127.0.0.1:1/", "--streams", "2"], "write --protocol h2"),
         (&["requests", "https://127.0.0.1:1/", "--protocol", "h2", "--streams", "0"], "from 1 to 10000"),
@@ -50,8 +50,8 @@ fn an_output_that_cannot_be_written_is_said_before_the_run_or_at_least_after_its
     let server = Scripted::start(|mut stream, _| answer_all(&mut stream, OK));
     let url = server.url("http");
     for option in ["--hdr", "--plot"] {
-        let early = load(&["requests", "--requests", "1", &url, option, "/nonexistent/out"]).exits_with(1);
-        assert!(early.stderr.contains("cannot write /nonexistent/out"), "{}", early.stderr);
+        let early = load(&["requests", "--requests", "1", &url, option, "/dev/null/out"]).exits_with(1);
+        assert!(early.stderr.contains("cannot write /dev/null/out"), "{}", early.stderr);
         assert_eq!(early.text(), "");
         let late = load(&["requests", "--requests", "1", &url, option, "/dev/full"]).exits_with(1);
         assert!(late.stderr.contains("No space left"), "{}", late.stderr);
