@@ -1,4 +1,4 @@
-"""Counts the instructions of one thread by function: each is a single step under ptrace, so that noise changes nothing.
+"""Counts the instructions of one thread by function or by source file: each is a single step under ptrace, so that noise changes nothing.
 
 A step takes some microseconds, and the thread waits meanwhile: only short work can be counted. Instructions of the kernel are not
 counted, and those of shared libraries are one entry. Linux on x86-64.
@@ -19,6 +19,14 @@ RIP = 16 * 8  # offset in `struct user_regs_struct`
 WALL = 0x40000000
 HASH = re.compile(r"::h[0-9a-f]{16}$")
 LIBRARIES = "(shared libraries)"
+UNKNOWN = "(no line: dependencies, generated code)"
+SOURCE = re.compile(r"(?:^|/)(crates/[^:]+\.rs):\d")
+
+# The files of the stages that apply rules of a site: its routes, who may ask, how much, what is changed.
+RULES = re.compile(
+    r"crates/content/src/(pipeline/(admit|field_rules|redirect|rewrite)"
+    r"|site/(access|jwt|limits|maintenance|prefix_tree|rewritten|route_matchers|signatures|token|verified_secrets))"
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -65,18 +73,45 @@ def by_function(offsets, symbols):
     return counts
 
 
+def by_file(offsets, said):
+    """Instructions by source file of this project, from instructions by offset and the words of `addr2line` on these offsets. Of
+    functions that were inlined into each other, the innermost of this project counts."""
+    counts, offset, is_known = Counter(), None, True
+    for line in [*said.splitlines(), "0x0"]:
+        if line.startswith("0x"):
+            if not is_known:
+                counts[UNKNOWN] += offsets[offset]
+            offset, is_known = int(line, 16), False
+        elif not is_known and (found := SOURCE.search(line)):
+            counts[found[1]] += offsets[offset]
+            is_known = True
+    return counts
+
+
+def count_files(pid, work):
+    """As `count`, by source file."""
+    offsets, outside, program = _counted(pid, work)
+    said = subprocess.run(
+        ["addr2line", "--exe", program, "--addresses", "--inlines"],
+        input="".join(f"{offset:#x}\n" for offset in offsets), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return by_file(offsets, said.stdout) + Counter({LIBRARIES: outside})
+
+
 def count(pid, work):
     """Instructions by function of the thread of a process that does `work`, which is done once before."""
+    offsets, outside, program = _counted(pid, work)
+    listed = subprocess.run(["nm", "--demangle", "--defined-only", program], capture_output=True, text=True, check=True)
+    return by_function(offsets, symbols_of(listed.stdout)) + Counter({LIBRARIES: outside})
+
+
+def _counted(pid, work):
+    """Instructions by offset in the program, those outside of it, and its file."""
     if platform.machine() != "x86_64":
         raise RuntimeError("single steps are counted on x86-64 only")
     program = os.path.realpath(f"/proc/{pid}/exe")
-    listed = subprocess.run(["nm", "--demangle", "--defined-only", program], capture_output=True, text=True, check=True)
-    symbols = symbols_of(listed.stdout)
-    first, end = _where(pid, program)
-    offsets, outside = _steps(thread_of(pid, work), work, first, end)
-    counts = by_function(offsets, symbols)
-    counts[LIBRARIES] += outside
-    return counts
+    offsets, outside = _steps(thread_of(pid, work), work, *_where(pid, program))
+    return offsets, outside, program
 
 
 def _where(pid, program):

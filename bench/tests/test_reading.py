@@ -78,6 +78,19 @@ class Parsing(unittest.TestCase):
         counts = {0x1000: 1, 0x103F: 2, 0x1040: 3, 0x1099: 4, 0xFFF: 1}
         self.assertEqual(steps.by_function(counts, steps.symbols_of(NM)), expected)
 
+    def test_instructions_are_added_up_by_the_innermost_file_of_the_project(self):
+        admit, route = "crates/content/src/pipeline/admit.rs", "crates/content/src/site/route_matchers/tree.rs"
+        said = [
+            "0x0000000000001000", "/rust/library/core/src/slice.rs:7", f"/src/{admit}:9 (discriminator 2)", "/src/crates/edge/src/http1.rs:1",
+            "0x0000000000001004", f"/src/{admit}:10",
+            "0x0000000000002000", f"{route}:3",
+            "0x0000000000003000", "??:0", "??:?",
+        ]  # fmt: skip
+        counts = steps.by_file({0x1000: 1, 0x1004: 2, 0x2000: 4, 0x3000: 8}, "\n".join(said))
+        self.assertEqual(counts, {admit: 3, route: 4, steps.UNKNOWN: 8})
+        self.assertTrue(steps.RULES.match(admit) and steps.RULES.match(route))
+        self.assertFalse(steps.RULES.match("crates/edge/src/http1.rs"))
+
     def test_the_steps_of_a_process_are_those_of_its_work(self):
         code = "import sys\nfor line in sys.stdin: print(sum(range(int(line))), flush=True)"
         child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
