@@ -4,13 +4,14 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use penstock_config::{Acme, limits};
 use penstock_fleet::NoAnswer;
+use penstock_sys::small_file::{self, SmallFileError};
 use penstock_tls::certificate::RenewalFacts;
 use rustix::fs::{FlockOperation, flock};
 
@@ -180,14 +181,11 @@ impl Storage {
 
 /// Reads a file of bounded size; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fault("read", path)(error)),
-    };
-    let mut bytes = Vec::new();
-    file.take(limits::PEM_FILE_BYTES).read_to_end(&mut bytes).map_err(fault("read", path))?;
-    Ok(Some(bytes))
+    match small_file::read(path, limits::PEM_FILE_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(SmallFileError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(fault("read", path)(error.into())),
+    }
 }
 
 /// Replaces a file: a reader finds the old content or the new one, also after a crash.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
+
+use penstock_sys::small_file;
 
 use crate::limits;
 
@@ -25,16 +25,8 @@ impl Accounts {
     /// # Errors
     /// Why the file is no such list, with the number of the line. Says nothing of its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let mut text = String::new();
-        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("is not a regular file".to_owned());
-        }
-        let read = file.take(limits::ACCOUNT_FILE_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| format!("cannot be read ({error})"))?;
-        if text.len() as u64 > limits::ACCOUNT_FILE_BYTES {
-            return Err(format!("is larger than {} KiB", limits::ACCOUNT_FILE_BYTES >> 10));
-        }
+        let text =
+            small_file::read_text(path, limits::ACCOUNT_FILE_BYTES).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }
 

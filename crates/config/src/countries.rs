@@ -1,13 +1,12 @@
 //! The country of an address, by a database in the format of MaxMind.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use maxminddb::{Reader, path};
+use penstock_sys::small_file;
 
 use crate::limits;
 
@@ -39,18 +38,8 @@ impl Countries {
     /// # Errors
     /// Why the file is none.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("is not a regular file".to_owned());
-        }
-        let mut bytes = Vec::new();
-        let read = file.take(limits::COUNTRY_FILE_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| format!("cannot be read ({error})"))?;
-        if bytes.len() as u64 > limits::COUNTRY_FILE_BYTES {
-            return Err(format!("is larger than {} MiB", limits::COUNTRY_FILE_BYTES >> 20));
-        }
-        let reader = Reader::from_source(bytes);
-        reader
+        let bytes = small_file::read(path, limits::COUNTRY_FILE_BYTES).map_err(|error| error.to_string())?;
+        Reader::from_source(bytes)
             .map(|reader| Self(Arc::new(reader)))
             .map_err(|error| format!("is no database of MaxMind ({error})"))
     }

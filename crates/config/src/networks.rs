@@ -1,10 +1,10 @@
 //! Sets of networks: addresses and CIDR (RFC 4632 §3.1), from the configuration and from files.
 
-use std::fs::File;
-use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
+
+use penstock_sys::small_file;
 
 use crate::limits;
 
@@ -62,16 +62,8 @@ impl NetworkSet {
     /// # Errors
     /// Why the file is no such list, with the number of the line.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let mut text = String::new();
-        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("is not a regular file".to_owned());
-        }
-        let read = file.take(limits::ADDRESS_FILE_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| format!("cannot be read ({error})"))?;
-        if text.len() as u64 > limits::ADDRESS_FILE_BYTES {
-            return Err(format!("is larger than {} MiB", limits::ADDRESS_FILE_BYTES >> 20));
-        }
+        let text =
+            small_file::read_text(path, limits::ADDRESS_FILE_BYTES).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }
 

@@ -1,11 +1,10 @@
 //! Tokens that count no longer, by their ids.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use penstock_sys::digest::sha256;
+use penstock_sys::small_file;
 
 use crate::limits;
 
@@ -19,16 +18,8 @@ impl RevokedTokens {
     /// # Errors
     /// Why the file is no such list.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let mut text = String::new();
-        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("is not a regular file".to_owned());
-        }
-        let read = file.take(limits::REVOKED_FILE_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| format!("cannot be read ({error})"))?;
-        if text.len() as u64 > limits::REVOKED_FILE_BYTES {
-            return Err(format!("is larger than {} MiB", limits::REVOKED_FILE_BYTES >> 20));
-        }
+        let text =
+            small_file::read_text(path, limits::REVOKED_FILE_BYTES).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }
 

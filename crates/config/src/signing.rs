@@ -1,14 +1,13 @@
 //! Secrets that sign tokens, one a file.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use penstock_sys::small_file::{self, SmallFileError};
 use penstock_sys::traffic::Secret;
 
+use crate::certificate_files::is_open;
 use crate::limits;
 
 /// A secret and the name by which tokens refer to it.
@@ -67,7 +66,7 @@ impl SecretForm {
     }
 
     fn read(self, path: &Path) -> Result<Arc<Secret>, String> {
-        let (bytes, _) = read_key_file(path).map_err(|error| format!("cannot be read ({error})"))?;
+        let (bytes, _) = read_key_file(path).map_err(|error| error.to_string())?;
         self.secret(bytes).map(Arc::new)
     }
 }
@@ -75,19 +74,10 @@ impl SecretForm {
 /// Reads the file of a key, and returns whether every user of this machine may read it.
 ///
 /// # Errors
-/// The system's error, or that the file is no key.
-pub fn read_key_file(path: &Path) -> io::Result<(Vec<u8>, bool)> {
-    const READABLE_BY_OTHERS: u32 = 0o004;
-    let found = path.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limits::SIGNING_KEY_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limits::SIGNING_KEY_FILE_BYTES {
-        return Err(io::Error::other("it is too large for a key"));
-    }
-    Ok((bytes, found.mode() & READABLE_BY_OTHERS != 0))
+/// See [`SmallFileError`].
+pub fn read_key_file(path: &Path) -> Result<(Vec<u8>, bool), SmallFileError> {
+    let bytes = small_file::read(path, limits::SIGNING_KEY_FILE_BYTES)?;
+    Ok((bytes, is_open(path)))
 }
 
 /// The secret in the bytes of a key's file; `None` if it is too short.

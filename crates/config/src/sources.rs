@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use penstock_sys::small_file::{self, SmallFileError};
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
@@ -205,11 +206,12 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 fn read_included(path: &Path) -> Result<String, (String, &'static str)> {
     const INSTEAD: &str = "write the path of a file, or a pattern such as conf.d/*.yaml";
-    // A pipe would keep the reader waiting.
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return Err(("this is not a regular file".to_owned(), INSTEAD));
-    }
-    read(path).map_err(|(what, instead)| (what, if instead.ends_with("-c") { INSTEAD } else { instead }))
+    let file = match small_file::open(path) {
+        Err(SmallFileError::NotRegular) => return Err(("this is not a regular file".to_owned(), INSTEAD)),
+        opened => opened.map_err(|error| unreadable(error.into())),
+    };
+    file.and_then(read_all)
+        .map_err(|(what, instead)| (what, if instead.ends_with("-c") { INSTEAD } else { instead }))
 }
 
 /// The text of a file as large as a configuration may be.

@@ -3,12 +3,11 @@
 //! A key is of one kind, and an algorithm fits one kind: a token cannot choose how a key is used (RFC 8725 §3.1).
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use penstock_sys::small_file;
 use serde::Deserialize;
 
 use crate::limits;
@@ -158,16 +157,8 @@ impl TokenKeys {
     /// # Errors
     /// Why the file is neither. Says nothing of its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let mut text = String::new();
-        let file = File::open(path).map_err(|error| format!("cannot be read ({error})"))?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("is not a regular file".to_owned());
-        }
-        let read = file.take(limits::TOKEN_KEY_FILE_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| format!("cannot be read ({error})"))?;
-        if text.len() as u64 > limits::TOKEN_KEY_FILE_BYTES {
-            return Err(format!("is larger than {} KiB", limits::TOKEN_KEY_FILE_BYTES >> 10));
-        }
+        let text =
+            small_file::read_text(path, limits::TOKEN_KEY_FILE_BYTES).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }
 

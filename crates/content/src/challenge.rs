@@ -1,14 +1,12 @@
 //! Answers to challenges of a certificate authority (http-01, RFC 8555 section 8.3).
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use penstock_config::{Acme, limits};
 use penstock_egress::Part;
 use penstock_http::{BodyFraming, Method, Status};
+use penstock_sys::small_file;
 
 use crate::context::Context;
 use crate::response::{ClientRequest, Response};
@@ -31,18 +29,12 @@ pub(crate) async fn response(
 ) -> Option<Response> {
     let token = client.head.raw_path().strip_prefix(PREFIX)?;
     let path = orders.http_answer(token)?;
-    let read = context.io.run(move || read(&path)).ok()?;
-    let answer = read.await.ok()??;
+    let read = context.io.run(move || small_file::read(&path, limits::ACME_ANSWER_BYTES)).ok()?;
+    let answer = read.await.ok()?.ok()?;
     let mut response = Response::page_of(Status::Ok, "application/octet-stream", Part::Owned(answer));
     response.head.fields.field("Cache-Control", "no-store");
     if client.head.method() == Method::Head {
         response.withhold_body();
     }
     Some(response)
-}
-
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let mut answer = Vec::new();
-    File::open(path).ok()?.take(limits::ACME_ANSWER_BYTES).read_to_end(&mut answer).ok()?;
-    Some(answer)
 }

@@ -1,9 +1,11 @@
 //! Files that let an edge start without the store, and go on where it stopped.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use penstock_sys::small_file::{self, SmallFileError};
 
 /// A directory of small files, each readable by its owner only and replaced as a whole.
 #[derive(Clone, Debug)]
@@ -26,18 +28,11 @@ impl StateDirectory {
     /// The contents of a file; `None` if it is missing, too large, or cannot be read, which is logged.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let path = self.directory.as_ref()?.join(name);
-        let mut bytes = Vec::new();
-        let read =
-            fs::File::open(&path).and_then(|file| file.take(self.file_bytes_max + 1).read_to_end(&mut bytes));
-        match read {
-            Ok(_) if bytes.len() as u64 <= self.file_bytes_max => Some(bytes),
-            Ok(_) => {
-                tracing::warn!("fleet: {} is too large and not used", path.display());
-                None
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        match small_file::read(&path, self.file_bytes_max) {
+            Ok(bytes) => Some(bytes),
+            Err(SmallFileError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!("fleet: {} cannot be read: {error}", path.display());
+                tracing::warn!("fleet: {} {error}, and is not used", path.display());
                 None
             }
         }

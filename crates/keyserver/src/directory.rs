@@ -1,13 +1,14 @@
 //! A directory of private keys: files `*.key` and `*.pem`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use penstock_config::limits;
+use penstock_sys::small_file;
 use penstock_tls::digest_signer::DigestSigner;
 
 use crate::keyring::{Key, Signer};
@@ -114,13 +115,7 @@ fn stamp_of(path: &Path) -> Option<Stamp> {
 
 /// `None` for a PEM file without a private key, such as a chain.
 fn read_key(path: &Path) -> Result<Option<DigestSigner>, String> {
-    let found = path.metadata().map_err(|error| error.to_string())?;
-    if !found.is_file() || found.len() > limits::PEM_FILE_BYTES {
-        return Err("this is no file with a private key".to_owned());
-    }
-    let mut pem = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(limits::PEM_FILE_BYTES).read_to_end(&mut pem).map_err(|error| error.to_string())?;
+    let pem = small_file::read(path, limits::PEM_FILE_BYTES).map_err(|error| error.to_string())?;
     if !pem.windows(KEY.len()).any(|window| window == KEY) && path.extension().is_some_and(|end| end == "pem")
     {
         return Ok(None);

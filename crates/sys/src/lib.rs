@@ -21,6 +21,7 @@ pub mod root;
 mod round;
 mod secret;
 pub mod send;
+pub mod small_file;
 pub mod socket;
 pub mod ssl;
 pub mod traffic;

@@ -11,9 +11,13 @@ use boring::nid::Nid;
 use boring::pkey::{HasPublic, Id, PKey, PKeyRef, Private, Public};
 use boring::ssl::SslContextBuilder;
 use boring::x509::X509;
+use penstock_sys::small_file;
 use penstock_sys::ssl::moment;
 
 use crate::remote_key::{KeyId, PublicKey, RemoteKey};
+
+/// Bytes of a file with a chain or a key.
+const PEM_BYTES_MAX: u64 = 1 << 20;
 
 /// A leaf certificate, the intermediates to send with it, and the key that signs for it.
 ///
@@ -192,10 +196,12 @@ impl Certificate {
     /// # Errors
     /// The fault and its file; see [`CertificateError`].
     pub fn load(chain: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let chain_pem = std::fs::read(chain)
-            .map_err(|source| CertificateError::ChainUnreadable { path: chain.to_owned(), source })?;
-        let key_pem = std::fs::read(key)
-            .map_err(|source| CertificateError::KeyUnreadable { path: key.to_owned(), source })?;
+        let chain_pem = small_file::read(chain, PEM_BYTES_MAX).map_err(|error| {
+            CertificateError::ChainUnreadable { path: chain.to_owned(), source: error.into() }
+        })?;
+        let key_pem = small_file::read(key, PEM_BYTES_MAX).map_err(|error| {
+            CertificateError::KeyUnreadable { path: key.to_owned(), source: error.into() }
+        })?;
         Self::from_pem(&chain_pem, &key_pem)
     }
 

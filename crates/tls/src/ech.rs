@@ -9,7 +9,7 @@ use boring::base64::encode_block;
 use boring::error::ErrorStack;
 use boring::pkey::{Id, PKey};
 use boring::ssl::SslEchKeys;
-use penstock_sys::ssl;
+use penstock_sys::{small_file, ssl};
 use zeroize::Zeroizing;
 
 use crate::acceptor::Acceptor;
@@ -200,11 +200,8 @@ impl EchDirectory {
 }
 
 fn read(path: &Path, bytes_max: u64) -> Result<EchKey, String> {
-    let metadata = path.metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() || metadata.len() > bytes_max {
-        return Err("it is no small file".to_owned());
-    }
-    let pem = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| error.to_string())?;
+    let pem =
+        small_file::read_text(path, bytes_max).map(Zeroizing::new).map_err(|error| error.to_string())?;
     EchKey::from_pem(&pem).map_err(|why| why.to_string())
 }
 

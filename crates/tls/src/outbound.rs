@@ -18,12 +18,16 @@ use boring::x509::verify::X509CheckFlags;
 use boring::x509::{X509, X509VerifyError};
 use penstock_sys::digest::sha256;
 use penstock_sys::lock::Unpoisoned;
+use penstock_sys::small_file;
 use penstock_sys::ssl::{client, moment};
 use tokio::net::TcpStream;
 use tokio_boring::SslStreamBuilder;
 
 use crate::certificate::Certificate;
 use crate::client_certificates::AuthoritiesError;
+
+/// Bytes of a trust store; that of Debian has 220 KiB.
+const STORE_BYTES_MAX: u64 = 8 << 20;
 
 /// A connection with another server.
 pub type OutboundStream = tokio_boring::SslStream<TcpStream>;
@@ -77,7 +81,7 @@ impl Authorities {
             Some(named) => vec![named.into()],
             None => USUAL.iter().map(PathBuf::from).collect(),
         };
-        let read = |place: &PathBuf| Self::from_pem(&std::fs::read(place).ok()?).ok();
+        let read = |place: &PathBuf| Self::from_pem(&small_file::read(place, STORE_BYTES_MAX).ok()?).ok();
         places.iter().find_map(read).ok_or(places)
     }
 

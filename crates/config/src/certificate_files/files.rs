@@ -1,11 +1,10 @@
 //! The files of one certificate.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use penstock_sys::small_file::{self, SmallFileError};
 use penstock_tls::certificate::{Certificate, CertificateError, Summary};
 
 use crate::limits;
@@ -64,7 +63,10 @@ impl CertificateFiles {
     pub fn load(&self) -> Result<Certificate, CertificateError> {
         let chain = self.read_chain()?;
         let key = self.key.path().map(|path| {
-            read(path).map_err(|source| CertificateError::KeyUnreadable { path: path.to_owned(), source })
+            read(path).map_err(|error| CertificateError::KeyUnreadable {
+                path: path.to_owned(),
+                source: error.into(),
+            })
         });
         let key = key.transpose()?;
         match (&self.key, key) {
@@ -89,8 +91,10 @@ impl CertificateFiles {
     }
 
     pub(super) fn read_chain(&self) -> Result<Vec<u8>, CertificateError> {
-        read(&self.chain)
-            .map_err(|source| CertificateError::ChainUnreadable { path: self.chain.clone(), source })
+        read(&self.chain).map_err(|error| CertificateError::ChainUnreadable {
+            path: self.chain.clone(),
+            source: error.into(),
+        })
     }
 }
 
@@ -105,19 +109,6 @@ fn stamp_of(path: &Path) -> Option<FileStamp> {
     Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }
 
-/// Reads a regular file of bounded size: a device or a pipe might never end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let found = path.metadata()?;
-    if found.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !found.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(limits::PEM_FILE_BYTES)).unwrap_or(0));
-    File::open(path)?.take(limits::PEM_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limits::PEM_FILE_BYTES {
-        return Err(io::Error::other("too large for a PEM file"));
-    }
-    Ok(bytes)
+fn read(path: &Path) -> Result<Vec<u8>, SmallFileError> {
+    small_file::read(path, limits::PEM_FILE_BYTES)
 }

@@ -201,7 +201,7 @@ fn external_account(raw: &Spanned<raw::ExternalAccount>, reader: &mut Reader<'_>
     };
     let id = word("id", id, reader);
     let path = reader.path(file);
-    let read = read_key_file(&path).map_err(|error| format!("cannot be read ({error})"));
+    let read = read_key_file(&path).map_err(|error| error.to_string());
     let decoded = read.and_then(|(text, is_open)| {
         let text = String::from_utf8_lossy(&text);
         let key = URL_SAFE_NO_PAD.decode(text.trim().trim_end_matches('='));

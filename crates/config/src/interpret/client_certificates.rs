@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use penstock_sys::small_file;
 use penstock_tls::{
     AuthoritiesError, ClientCertificateLimits, ClientCertificateMode, ClientCertificates, RevocationsError,
 };
@@ -101,11 +102,11 @@ fn read(key: &str, text: &Text, wanted: &str, reader: &mut Reader<'_>) -> Option
     if !is_plausible(key, text, &path, reader) {
         return None;
     }
-    match std::fs::read(&path) {
+    match small_file::read(&path, limits::PEM_FILE_BYTES) {
         Ok(pem) => Some(pem),
         Err(error) => {
             let instead = format!("write the path of {wanted}");
-            wrong(key, text, (&unreadable(&error), &instead), reader);
+            wrong(key, text, (&unreadable(&error.into()), &instead), reader);
             None
         }
     }

@@ -1,10 +1,7 @@
 //! Pages in place of those of this server, read from files.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
-
 use penstock_http::types::content_type;
+use penstock_sys::small_file;
 use serde_saphyr::Spanned;
 
 use super::reader::Reader;
@@ -52,10 +49,10 @@ fn page(section: &Spanned<raw::ErrorPage>, reader: &mut Reader<'_>) -> Option<Er
         }
     }
     let path = reader.path(file);
-    let body = match read(&path) {
+    let body = match small_file::read(&path, limits::ERROR_PAGE_BYTES) {
         Ok(body) => body,
         Err(error) => {
-            let what = format!("file: {} cannot be read ({error})", path.display());
+            let what = format!("file: {} {error}", path.display());
             reader.fault(position(file), what, "write the path of a file of at most 64 KiB");
             return None;
         }
@@ -64,14 +61,4 @@ fn page(section: &Spanned<raw::ErrorPage>, reader: &mut Reader<'_>) -> Option<Er
     let content_type = written.unwrap_or_else(|| content_type(file.value.as_bytes())).to_owned();
     let replaces_origin = reader.flag("origin", raw.origin.as_ref(), false);
     Some(ErrorPage { statuses, content_type, body: body.into(), replaces_origin })
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limits::ERROR_PAGE_BYTES + 1).read_to_end(&mut bytes)?;
-    let fits = bytes.len() as u64 <= limits::ERROR_PAGE_BYTES;
-    if fits { Ok(bytes) } else { Err(io::Error::other("it is too large")) }
 }

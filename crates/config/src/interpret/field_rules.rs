@@ -193,7 +193,7 @@ fn value(
         }
         let path = reader.path(&Spanned::new(path.to_owned(), text.referenced, text.defined));
         let (bytes, readable_by_others) = read_key_file(&path).map_err(|error| {
-            (format!("needs {}, which cannot be read ({error})", path.display()), "write the path of a file")
+            (format!("needs {}, which {error}", path.display()), "write the path of a file")
         })?;
         if readable_by_others {
             let what = format!("headers: {} may be read by every user of this machine", path.display());

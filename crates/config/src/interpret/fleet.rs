@@ -149,7 +149,7 @@ pub(super) fn private_file(
     let shown = path.display();
     match read_key_file(&path) {
         Err(error) => {
-            reader.fault(position(text), format!("{key}: {shown} cannot be read ({error})"), instead);
+            reader.fault(position(text), format!("{key}: {shown} {error}"), instead);
             None
         }
         Ok((bytes, readable_by_others)) => {

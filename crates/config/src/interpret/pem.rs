@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use penstock_sys::small_file;
 use penstock_tls::certificate::{Certificate, CertificateError, ChainFault, chain_fault};
 use penstock_tls::{Authorities, AuthoritiesError};
 
@@ -21,8 +22,8 @@ pub(super) fn authorities(key: &str, text: &Text, reader: &mut Reader<'_>) -> Op
     if !is_plausible(key, text, &path, reader) {
         return None;
     }
-    let (what, instead) = match std::fs::read(&path) {
-        Err(error) => (unreadable(&error), "write the path of a PEM file"),
+    let (what, instead) = match small_file::read(&path, limits::PEM_FILE_BYTES) {
+        Err(error) => (unreadable(&error.into()), "write the path of a PEM file"),
         Ok(pem) => match Authorities::from_pem(&pem) {
             Ok(authorities) => return Some(authorities),
             Err(AuthoritiesError::Empty) => {

@@ -100,7 +100,7 @@ pub(super) fn secret(name: &str, text: &Text, form: SecretForm, reader: &mut Rea
         Err(error) => {
             reader.fault(
                 position(text),
-                format!("{name}: {} cannot be read ({error})", path.display()),
+                format!("{name}: {} {error}", path.display()),
                 format!("write the path of a key's file, or {NEW_KEY}"),
             );
             return None;

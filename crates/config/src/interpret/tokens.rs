@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use penstock_sys::small_file::{self, SmallFileError};
 use penstock_tls::pkcs11_uri::Pkcs11Uri;
 use serde_saphyr::Spanned;
 
@@ -41,12 +42,14 @@ fn beside(path: &Path, text: &Text, reader: &Reader<'_>) -> PathBuf {
 }
 
 fn is_file(name: &str, path: &Path, most: u64, text: &Text, reader: &mut Reader<'_>) -> bool {
-    let wrong = match std::fs::File::open(path).and_then(|file| file.metadata()) {
-        Ok(found) if found.is_file() && found.len() <= most => return true,
-        Ok(found) if found.is_dir() => "is a directory".to_owned(),
-        Ok(found) if found.is_file() => format!("is larger than {most} bytes"),
-        Ok(_) => "is not a regular file".to_owned(),
-        Err(error) => unreadable(&error),
+    let found = small_file::open(path).and_then(|file| match file.metadata()?.len() <= most {
+        true => Ok(()),
+        false => Err(SmallFileError::TooLarge(most)),
+    });
+    let wrong = match found {
+        Ok(()) => return true,
+        Err(SmallFileError::Unreadable(error)) => unreadable(&error),
+        Err(other) => other.to_string(),
     };
     let instead = match name {
         "module-path" => {

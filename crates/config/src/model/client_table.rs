@@ -1,10 +1,9 @@
 //! What is counted, and how: rates, titles, kinds of clients.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use penstock_metrics::ClientKind;
+use penstock_sys::small_file;
 
 use crate::limits;
 
@@ -55,16 +54,8 @@ impl ClientTable {
     /// # Errors
     /// What is wrong, to be written behind the path of the file.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let unreadable = |error| format!("cannot be read ({error})");
-        let file = File::open(path).map_err(unreadable)?;
-        if !file.metadata().is_ok_and(|found| found.is_file()) {
-            return Err("is not a regular file".to_owned());
-        }
-        let mut text = String::new();
-        file.take(limits::CLIENT_TABLE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-        if text.len() as u64 > limits::CLIENT_TABLE_BYTES {
-            return Err(format!("is larger than {} KiB", limits::CLIENT_TABLE_BYTES >> 10));
-        }
+        let text =
+            small_file::read_text(path, limits::CLIENT_TABLE_BYTES).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }
 

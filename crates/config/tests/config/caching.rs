@@ -65,10 +65,7 @@ fn faults_of_signed_urls_are_reported() {
         ),
         (
             "{keys: [{id: a, file: long.key}]}",
-            format!(
-                "file: DIR/long.key cannot be read (it is too large for a key); write the path of a key's \
-                     file, or {new_key}"
-            ),
+            format!("file: DIR/long.key is larger than 4 KiB; write the path of a key's file, or {new_key}"),
         ),
         (
             &format!("{{keys: [{key}], parameter: \"a&b\"}}"),

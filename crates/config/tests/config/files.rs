@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use crate::fixture::{Fixture, around};
 
@@ -184,4 +185,45 @@ fn the_name_of_the_machine_chooses_the_own_node() {
     let config = fixture.read_with(&text, "edge7", &[]).unwrap();
     assert_eq!(config.cluster.unwrap().nodes[0].name, "edge7");
     assert_eq!(config.fleet.unwrap().name, "edge7:8080");
+}
+
+#[test]
+fn only_a_regular_file_of_bounded_length_is_read_for_keys_lists_and_pages() {
+    let fixture = Fixture::new();
+    let at = |name: &str| fixture.path().join(name);
+    assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    let sites = [
+        "access: {deny: [FILE]}",
+        "access: {countries: {file: FILE, deny: [XX]}}",
+        "access: {basic: {file: FILE}}",
+        "access: {jwt: {keys: FILE}}",
+        "tokens: {format: penstock, key: FILE}",
+        "tokens: {format: cloudfront, keys: [{id: K1, file: FILE}]}",
+        "tokens: {format: jwt, key: FILE}",
+        "tokens: {format: penstock, key: ec.key, revoked: FILE}",
+        "signed_urls: {keys: [{id: a, file: FILE}]}",
+        "headers: {request: {set: {X-Key: \"{file.FILE}\"}}}",
+        "error_pages: [{status: [500], file: FILE}]",
+    ];
+    let site = |line: &str| {
+        format!("sites:\n  - hosts: [a.example]\n    origin: {{http: [\"http://a\"]}}\n    {line}\n")
+    };
+    let whole = [
+        "admin: {address: \"127.0.0.1:9000\", token: FILE}",
+        "fleet: {valkey: \"redis://127.0.0.1\", secret: FILE}",
+        "tls: {certificates: [{chain: FILE, key: ec.key}]}",
+        "tls: {certificates: [{chain: ec.crt, key: FILE}]}",
+    ];
+    let texts = sites.iter().map(|line| format!("{LISTENER}{}", site(line)));
+    for text in texts.chain(whole.iter().map(|line| around(line))) {
+        for (name, why) in [
+            ("pipe", "is not a regular file"),
+            ("video", "is a directory"),
+            // Each bound is below the size of this file.
+            ("huge.pem", "is larger than "),
+        ] {
+            let shown = fixture.faults(&text.replace("FILE", name)).join("\n");
+            assert!(shown.contains(&format!("DIR/{name}")) && shown.contains(why), "{text} {shown}");
+        }
+    }
 }

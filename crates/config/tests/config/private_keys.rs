@@ -97,7 +97,7 @@ fn faults_of_hardware_modules_are_told_with_what_to_write() {
         ),
         (
             "pkcs11:token=a;object=b?module-path=module.so&pin-source=long",
-            format!("pkcs11: pin-source: DIR/long is larger than 4096 bytes; {pin}"),
+            format!("pkcs11: pin-source: DIR/long is larger than 4 KiB; {pin}"),
         ),
     ] {
         let faults = fixture.faults(&with_key(&format!("{{pkcs11: \"{uri}\"}}")));

@@ -370,7 +370,7 @@ fn pages_for_statuses_are_read_at_the_start() {
         ),
         (
             "[{status: [500], file: huge.pem}]",
-            "file: DIR/huge.pem cannot be read (it is too large); write the path of a file of at most 64 KiB",
+            "file: DIR/huge.pem is larger than 64 KiB; write the path of a file of at most 64 KiB",
         ),
         (
             "[{status: [500], file: s3.key}, {status: [500, 501], file: s3.key}]",

@@ -113,10 +113,12 @@ fn stamp_of(path: &Path) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn read(path: &Path) -> Result<String, String> {
-        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let text = penstock_sys::small_file::read_text(path, 64).map_err(|error| error.to_string())?;
         if text == "rubbish" { Err("is rubbish".to_owned()) } else { Ok(text) }
     }
 
@@ -142,6 +144,10 @@ mod tests {
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(seen(), ("4th".to_owned(), true));
+        // The writer of a pipe may never come.
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(seen(), ("4th".to_owned(), true));
+        fs::remove_file(&path).unwrap();
         fs::write(&path, "back").unwrap();
         assert_eq!(seen(), ("back".to_owned(), false));
     }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::future;
-use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Config, Ocsp, limits};
 use penstock_sys::lock::Unpoisoned;
+use penstock_sys::small_file;
 use penstock_tls::ocsp::schedule::{self, RefreshLimits};
 use penstock_tls::ocsp::{self, Fingerprint, StapleFault, Stapled, Staples};
 use tokio::task::JoinSet;
@@ -213,7 +213,7 @@ fn read_file(
     counters: &BackgroundCounters,
 ) {
     let Ok(identity) = &stapled.identity else { return };
-    let checked = read(path)
+    let checked = small_file::read(path, limits::OCSP_RESPONSE_BYTES)
         .map_err(|error| (StapleOutcome::Unreadable, error.to_string()))
         .and_then(|response| ocsp::check(&response, identity, now).map_err(described));
     match checked {
@@ -230,16 +230,6 @@ fn read_file(
             tracing::warn!(name, "the OCSP response in {file} is not stapled: {why}");
         }
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut response = Vec::new();
-    let file = std::fs::File::open(path)?;
-    file.take(limits::OCSP_RESPONSE_BYTES + 1).read_to_end(&mut response)?;
-    if response.len() as u64 > limits::OCSP_RESPONSE_BYTES {
-        return Err(io::Error::other("it is too large to be an OCSP response"));
-    }
-    Ok(response)
 }
 
 fn stamp_of(path: &Path) -> Option<Stamp> {

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
@@ -18,6 +17,7 @@ use cryptoki::session::{Session, UserType};
 use cryptoki::slot::Slot;
 use cryptoki::types::AuthPin;
 use penstock_sys::lock::Unpoisoned;
+use penstock_sys::small_file;
 use penstock_tls::digest_signer::digest_info;
 use penstock_tls::pkcs11_uri::{ObjectName, TokenName};
 use penstock_tls::remote_key::PublicKey;
@@ -125,8 +125,7 @@ impl Device for ModuleToken {
 
 /// The first line of the file.
 fn read_pin(file: &Path) -> io::Result<Zeroizing<String>> {
-    let mut text = Zeroizing::new(String::new());
-    File::open(file)?.take(PIN_BYTES_MAX).read_to_string(&mut text)?;
+    let text = Zeroizing::new(small_file::read_text(file, PIN_BYTES_MAX)?);
     Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }
 

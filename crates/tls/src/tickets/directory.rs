@@ -5,15 +5,16 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use penstock_metrics::IgnoredTicketFile;
+use penstock_sys::small_file::{self, SmallFileError};
 use penstock_sys::ssl::TicketKey;
 use penstock_sys::traffic::Secret;
 
@@ -123,6 +124,17 @@ impl IgnoredReason {
             Self::Unreadable(_) => IgnoredTicketFile::Unreadable,
             Self::NotAKey(_) | Self::NotAFile | Self::TooLarge => IgnoredTicketFile::NotAKey,
             Self::TooMany => IgnoredTicketFile::TooMany,
+        }
+    }
+}
+
+impl From<SmallFileError> for IgnoredReason {
+    fn from(error: SmallFileError) -> Self {
+        match error {
+            SmallFileError::Unreadable(error) => Self::Unreadable(error.kind()),
+            SmallFileError::Directory | SmallFileError::NotRegular => Self::NotAFile,
+            SmallFileError::TooLarge(_) => Self::TooLarge,
+            SmallFileError::NotText => Self::Unreadable(ErrorKind::InvalidData),
         }
     }
 }
@@ -336,13 +348,7 @@ fn read_file(
     metadata: &Metadata,
     most_bytes: u64,
 ) -> Result<KeyFileContent, IgnoredReason> {
-    if !metadata.is_file() {
-        return Err(IgnoredReason::NotAFile);
-    }
-    if metadata.len() > most_bytes {
-        return Err(IgnoredReason::TooLarge);
-    }
-    let content = read_secret(path, most_bytes).map_err(|error| IgnoredReason::Unreadable(error.kind()))?;
+    let content = Secret::new(small_file::read(path, most_bytes)?);
     let parsed = key_file::parse(&content).map_err(IgnoredReason::NotAKey)?;
     let file = KeyFile {
         name: name.to_owned(),
@@ -359,29 +365,6 @@ fn modified(metadata: &Metadata) -> SystemTime {
         let seconds = u64::try_from(metadata.mtime()).unwrap_or(0);
         UNIX_EPOCH + Duration::from_secs(seconds)
     })
-}
-
-/// Reads into memory that is wiped afterwards, in one piece so that no copy is left behind by growing.
-fn read_secret(path: &Path, most_bytes: u64) -> io::Result<Secret> {
-    // The file may have been replaced with a pipe, which must not block the reader.
-    let not_waiting = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file: File = OpenOptions::new().read(true).custom_flags(not_waiting).open(path)?;
-    let length = usize::try_from(file.metadata()?.len().min(most_bytes)).unwrap_or(0);
-    let mut bytes = vec![0; length];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match (&file).read(&mut bytes[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                drop(Secret::new(bytes));
-                return Err(error);
-            }
-        }
-    }
-    bytes.truncate(filled);
-    Ok(Secret::new(bytes))
 }
 
 #[cfg(test)]

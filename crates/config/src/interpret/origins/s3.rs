@@ -92,7 +92,7 @@ fn key(
     let (bytes, readable_by_others) = match read_key_file(&path) {
         Ok(found) => found,
         Err(error) => {
-            let fault = format!("{what}_file: {shown} cannot be read ({error})");
+            let fault = format!("{what}_file: {shown} {error}");
             reader.fault(position(text), fault, "write the path of a file with the key and nothing else");
             return None;
         }

@@ -119,7 +119,8 @@ fn key_id(arguments: &SignArgs) -> Result<&str, Failure> {
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
-    Ok(read_key_file(file).map_err(Failure::machine(format!("read {}", file.display())))?.0)
+    let failure = Failure::machine(format!("read {}", file.display()));
+    Ok(read_key_file(file).map_err(|error| failure(error.into()))?.0)
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

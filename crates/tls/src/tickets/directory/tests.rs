@@ -1,5 +1,6 @@
 //! Real directories, good and bad.
 
+use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use tempfile::TempDir;
