@@ -38,7 +38,7 @@ use crate::site::{Admitted, Permit, Steering, UnsignedTarget, without_cmcd};
 use crate::site_table::{RouteNumber, Site, SiteNumber, SiteTable};
 
 pub use admit::Refusal;
-use admit::{admit, guard, refusal_page};
+use admit::{admit, count, guard, refusal_page};
 pub(crate) use cached::{from_cache, from_object};
 use finish::finish;
 use next_object::next_object;
@@ -203,14 +203,17 @@ async fn prepare<'r>(
     if let Some(response) = to_canonical(exchange, site) {
         return Ok(Prepared::Response(Box::new(response)));
     }
-    guard(context, site, client, permit).await?;
+    let by_subject = guard(context, site, client, permit).await?;
     if let Some(steering) = &site.steering
         && let Some(response) = steered(exchange, steering)
     {
+        count(context, client, by_subject, None, permit)?;
         return Ok(Prepared::Response(Box::new(response)));
     }
-    let admitted = admit(context, site, client)?;
-    let unsigned = admitted.map(|Admitted { target, given }| {
+    let admitted = admit(context, site, client);
+    let subject = admitted.as_ref().ok().and_then(|admitted| admitted.as_ref()?.subject.as_deref());
+    count(context, client, by_subject, subject, permit)?;
+    let unsigned = admitted?.map(|Admitted { target, given, .. }| {
         if !given.is_empty() {
             // The cell is empty: this is the only place that fills it.
             let _is_set = exchange.given.set(Box::new(GivenFields(given)));

@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::reader::Reader;
 use crate::limits;
-use crate::model::{Bounds, ClientKind, Pace, PaceRate, RequestRate, SiteLimits, SiteSettings};
+use crate::model::{Bounds, ClientKind, Pace, PaceRate, RequestRate, SiteLimits, SiteSettings, TokenFormat};
 use crate::raw;
 use crate::section::{Text, WordOr, position};
 
@@ -88,14 +88,20 @@ pub(super) fn check_subjects(
     reader: &mut Reader<'_>,
 ) {
     let Some(section) = section else { return };
-    let has_tokens = settings.access.jwt.is_some();
-    if settings.limits.client == ClientKind::Subject && !has_tokens {
+    let format = settings.tokens.as_ref().map(|rules| &rules.format);
+    let has_subject = settings.access.jwt.is_some() || format.is_some_and(TokenFormat::has_subject);
+    if settings.limits.client == ClientKind::Subject && !has_subject {
         let here = section.value.client.as_ref().map_or_else(|| position(section), position);
-        reader.fault(
-            here,
-            "client: no token has a subject here",
-            "add access: {jwt: {keys: FILE}}, or write address",
-        );
+        let (what, instead) = match format {
+            Some(_) => (
+                "client: tokens of this format have no subject",
+                "write tokens: {format: jwt, key: FILE} or cat, add access: {jwt: {keys: FILE}}, or write address",
+            ),
+            None => {
+                ("client: no token has a subject here", "add access: {jwt: {keys: FILE}}, or write address")
+            }
+        };
+        reader.fault(here, what, instead);
     }
 }
 

@@ -73,6 +73,13 @@ pub enum TokenFormat {
     Cat(ClaimRules),
 }
 
+impl TokenFormat {
+    /// Whether a token can say whom it was made for.
+    pub fn has_subject(&self) -> bool {
+        matches!(self, Self::Jwt(_) | Self::Cat(_))
+    }
+}
+
 /// Links of nginx.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecureLink {

@@ -65,7 +65,7 @@ section! {
 section! {
     /// How much of a site its clients may use; see [limits.md](limits.md).
     SiteLimits {
-        /// What counts as one client: an `address` (IPv6: its /64), its `network` (/24 of IPv4, /56 of IPv6), or the `subject` of its token (`access.jwt`).
+        /// What counts as one client: an `address` (IPv6: its /64), its `network` (/24 of IPv4, /56 of IPv6), or the `subject` of its token (`access.jwt`, otherwise `tokens` of the format `jwt` or `cat`).
         client: Text, "`address`, `network`, `subject`", "address";
         /// Requests of one client, such as `50/s`; above it the answer is 429.
         requests: Spanned<WordOr<RequestRate>>, "rate or section", "no limit";

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use penstock_config::{ExpiredAnswer, LinkPart, TokenFormat, TokenRules};
+use penstock_config::{ClientKind, ExpiredAnswer, LinkPart, TokenFormat, TokenRules};
 
 use crate::fixture::Fixture;
 
@@ -88,6 +88,27 @@ fn a_route_has_the_tokens_of_its_site_its_own_or_none() {
         .map(|route| route.settings.tokens.as_ref().map(|rules| rules.parameter.clone()))
         .collect();
     assert_eq!(formats, [Some("token".to_owned()), None, Some("hdnts".to_owned())]);
+}
+
+#[test]
+fn clients_count_by_subject_if_a_token_can_have_one() {
+    let fixture = files();
+    let with = |tokens: &str| site(&format!("{tokens}\n  limits: {{client: subject, requests: 5/s}}"));
+    for format in ["{format: jwt, key: jwks.json}", "{format: cat, key: jwks.json}"] {
+        let config = fixture.read(&with(&format!("tokens: {format}"))).unwrap();
+        assert_eq!(config.sites[0].settings.limits.client, ClientKind::Subject, "{format}");
+    }
+    for tokens in [
+        "tokens: {format: penstock, key: long.key}",
+        "tokens: {format: secure_link, key: long.key}",
+        "tokens: {format: akamai, key: hex.key}",
+        "tokens: {format: cloudfront, key: rsa.pem}",
+        "signed_urls: {keys: [{id: a, file: long.key}]}",
+    ] {
+        let fault = "client: tokens of this format have no subject; write tokens: {format: jwt, key: FILE} or cat, \
+                     add access: {jwt: {keys: FILE}}, or write address";
+        assert_eq!(fixture.faults(&with(tokens)), [format!("edge.yaml:5: {fault}")], "{tokens}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::response::ClientRequest;
 use crate::site::{AccessRefusal, Admitted, LimitReached, TokenRefusal, Visitor};
 use crate::site_table::Site;
 
-pub(super) use guard::{guard, refusal_page};
+pub(super) use guard::{count, guard, refusal_page};
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,6 +85,14 @@ impl Claims {
     }
 }
 
+/// Takes the subject out of claims (RFC 7519 §4.1.2).
+pub(crate) fn subject_of(claims: &mut Map<String, Value>) -> Option<String> {
+    match claims.remove("sub") {
+        Some(Value::String(subject)) => Some(subject),
+        _ => None,
+    }
+}
+
 /// A token in the compact serialization (RFC 7515 §7.1).
 struct Token<'t> {
     algorithm: TokenAlgorithm,

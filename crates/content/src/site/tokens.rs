@@ -60,6 +60,8 @@ pub(crate) struct TokenVerifier {
 pub(crate) struct Admitted<'r> {
     /// Its target without tokens.
     pub(crate) target: UnsignedTarget<'r>,
+    /// Whom the token was made for, if it says that.
+    pub(crate) subject: Option<String>,
     /// Fields of the response: cookies, so that further requests need no token in their targets, and renewed tokens.
     pub(crate) given: Vec<(String, String)>,
 }
@@ -137,7 +139,7 @@ impl TokenVerifier {
                 Ok(grant) => {
                     let given = self.places.given_fields(token, &grant, &asked);
                     drop(asked);
-                    return Ok(Admitted { target, given });
+                    return Ok(Admitted { target, subject: grant.subject, given });
                 }
                 Err(why) if refusal == TokenRefusal::Missing => refusal = why,
                 Err(_) => {}

@@ -6,26 +6,27 @@ use penstock_http::Method;
 use super::Refusal;
 use crate::context::Context;
 use crate::response::{ClientRequest, Exchange, Response};
-use crate::site::{AccessRefusal, Permit};
+use crate::site::{AccessRefusal, Limits, Permit};
 use crate::site_table::Site;
 
-/// Applies the rules in the order of what they cost. `permit` counts the request until its response has been sent.
+/// Applies the rules in the order of what they cost. `permit` counts the request until its response has been sent. Returns the limits
+/// that [`count`] still has to count the request for: its subject may be in a token of `tokens`, which is read later.
 ///
 /// # Errors
 /// The first rule that refuses the request.
-pub(in crate::pipeline) async fn guard(
+pub(in crate::pipeline) async fn guard<'s>(
     context: &Context,
-    site: &Site,
+    site: &'s Site,
     client: ClientRequest<'_>,
     permit: &mut Permit,
-) -> Result<(), Refusal> {
+) -> Result<Option<&'s Limits>, Refusal> {
     if let Some(access) = &site.access {
         access.address(client.address.ip(), &context.io, context.now()).map_err(Refusal::Access)?;
         access.certificate(client.certificate).map_err(Refusal::Access)?;
         access.referer(single(client, "referer")).map_err(Refusal::Access)?;
     }
     let address = client.address.ip();
-    let by_subject = site.limits.as_ref().filter(|limits| limits.is_by_subject());
+    let by_subject = site.limits.as_deref().filter(|limits| limits.is_by_subject());
     match (by_subject, &site.limits) {
         (None, Some(limits)) => {
             *permit = limits.admit(address, None, context.now()).map_err(Refusal::Limit)?;
@@ -36,26 +37,39 @@ pub(in crate::pipeline) async fn guard(
     }
     // A CORS preflight carries no password and no token.
     let Some(access) = site.access.as_ref().filter(|_| client.head.method() != Method::Options) else {
-        if let Some(limits) = by_subject {
-            *permit = limits.admit(address, None, context.now()).map_err(Refusal::Limit)?;
-        }
-        return Ok(());
+        return Ok(by_subject);
     };
     if let Some(passwords) = &access.passwords {
         let authorization = single(client, "authorization");
         // Boxed: most sites have none.
-        let admitted = Box::pin(passwords.admit(authorization, &context.io, context.now()));
-        admitted.await.map_err(Refusal::Access)?;
-    }
-    if let Some(tokens) = &access.tokens {
-        let authorization = single(client, "authorization");
-        let now = (context.now(), context.clock.wall());
-        let admitted = tokens.admit(client.head, authorization, &context.io, now);
-        if let Some(limits) = by_subject {
-            let subject = admitted.as_ref().ok().and_then(Option::as_deref);
-            *permit = limits.admit(address, subject, context.now()).map_err(Refusal::Limit)?;
+        let admitted = Box::pin(passwords.admit(authorization, &context.io, context.now())).await;
+        if admitted.is_err() {
+            count(context, client, by_subject, None, permit)?;
         }
         admitted.map_err(Refusal::Access)?;
+    }
+    let Some(tokens) = &access.tokens else { return Ok(by_subject) };
+    let authorization = single(client, "authorization");
+    let now = (context.now(), context.clock.wall());
+    let admitted = tokens.admit(client.head, authorization, &context.io, now);
+    count(context, client, by_subject, admitted.as_ref().ok().and_then(Option::as_deref), permit)?;
+    admitted.map_err(Refusal::Access)?;
+    Ok(None)
+}
+
+/// Counts a request for the subject of its token, or for its address if it shows none.
+///
+/// # Errors
+/// A limit is reached.
+pub(in crate::pipeline) fn count(
+    context: &Context,
+    client: ClientRequest<'_>,
+    by_subject: Option<&Limits>,
+    subject: Option<&str>,
+    permit: &mut Permit,
+) -> Result<(), Refusal> {
+    if let Some(limits) = by_subject {
+        *permit = limits.admit(client.address.ip(), subject, context.now()).map_err(Refusal::Limit)?;
     }
     Ok(())
 }

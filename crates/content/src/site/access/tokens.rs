@@ -6,11 +6,10 @@ use std::time::{Instant, SystemTime};
 use penstock_config::{JwtAccess, limits};
 use penstock_http::Request;
 use penstock_origin::io_threads::IoThreads;
-use serde_json::Value;
 
 use super::{AccessRefusal, VerifiedPasswords};
 use crate::site::cookies::cookies_of;
-use crate::site::jwt::JwtVerifier;
+use crate::site::jwt::{JwtVerifier, subject_of};
 
 /// The tokens of a site.
 #[derive(Debug)]
@@ -42,10 +41,7 @@ impl Tokens {
         }
         let mut claims = shown.find_map(|token| self.verifier.claims_of(token, io, now).ok());
         let Some(claims) = &mut claims else { return Err(AccessRefusal::TokenInvalid) };
-        Ok(match claims.remove("sub") {
-            Some(Value::String(subject)) => Some(subject),
-            _ => None,
-        })
+        Ok(subject_of(claims))
     }
 }
 

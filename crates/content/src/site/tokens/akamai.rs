@@ -130,7 +130,7 @@ impl<'t> Token<'t> {
             None => hexadecimal(&self.mark),
         };
         let Some(acl) = self.acl else {
-            return Ok(Grant { end: self.end, id, scope: Scope::One, renewed: None });
+            return Ok(Grant::new(self.end, id, Scope::One));
         };
         // Generators that escape values escape `!` too.
         let whole = if acl.contains('/') { Cow::Borrowed(acl) } else { plain(acl)? };
@@ -139,7 +139,7 @@ impl<'t> Token<'t> {
             if wildcards::matches(pattern.as_bytes(), &asked.path) {
                 let directory = wildcards::directory_of(&pattern);
                 let scope = directory.map_or(Scope::One, |directory| Scope::Below(directory.to_owned()));
-                return Ok(Grant { end: self.end, id, scope, renewed: None });
+                return Ok(Grant::new(self.end, id, scope));
             }
         }
         Err(TokenRefusal::OtherPath)

@@ -94,8 +94,16 @@ pub(super) struct Grant {
     /// Its name on a list of revoked tokens; empty for one that cannot be revoked.
     pub(super) id: String,
     pub(super) scope: Scope,
+    /// Whom it was made for; `None` if its format or the token does not say it.
+    pub(super) subject: Option<String>,
     /// A token with a later end.
     pub(super) renewed: Option<Renewed>,
+}
+
+impl Grant {
+    pub(super) fn new(end: u64, id: String, scope: Scope) -> Self {
+        Self { end, id, scope, subject: None, renewed: None }
+    }
 }
 
 /// A token with a later end, and where the client gets it.

@@ -67,7 +67,7 @@ impl Format for CloudFront {
                 if !urls(asked).iter().any(|url| is_of_resource(&policy.resource, url)) {
                     return Err(TokenRefusal::OtherPath);
                 }
-                Ok(Grant { end: policy.end, id, scope: scope_of(&policy.resource), renewed: None })
+                Ok(Grant::new(policy.end, id, scope_of(&policy.resource)))
             }
             Written::Expires(end) => {
                 let mut refusal = TokenRefusal::OtherPath;
@@ -75,7 +75,7 @@ impl Format for CloudFront {
                     match self.verify_signature(&token, canned(&url, *end).as_bytes(), asked) {
                         Ok(()) => {
                             asked.is_within(None, *end)?;
-                            return Ok(Grant { end: *end, id, scope: Scope::One, renewed: None });
+                            return Ok(Grant::new(*end, id, Scope::One));
                         }
                         Err(why) => refusal = why,
                     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::asked::{Asked, Format, Grant, Scope};
 use super::text::written;
-use crate::site::jwt::JwtVerifier;
+use crate::site::jwt::{JwtVerifier, subject_of};
 use crate::site::token_refusal::TokenRefusal;
 use crate::site::verified_secrets::VerifiedSecrets;
 
@@ -34,7 +34,7 @@ impl Format for JsonTokens {
     fn verify(&self, parts: &[Option<&str>], asked: &Asked<'_>) -> Result<Grant, TokenRefusal> {
         let token = written(parts.first().copied().flatten())?;
         let visitor = asked.visitor;
-        let claims = self.verifier.claims_of(&token, visitor.io, (visitor.now, visitor.wall))?;
+        let mut claims = self.verifier.claims_of(&token, visitor.io, (visitor.now, visitor.wall))?;
         if let Some(name) = &self.client_claim {
             asked.is_from(claims.get(name).and_then(Value::as_str).ok_or(TokenRefusal::Claim)?)?;
         }
@@ -58,6 +58,6 @@ impl Format for JsonTokens {
         )]
         let end = claims.get("exp").and_then(Value::as_f64).unwrap_or_default() as u64;
         let id = claims.get("jti").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Grant { end, id, scope, renewed: None })
+        Ok(Grant { subject: subject_of(&mut claims), ..Grant::new(end, id, scope) })
     }
 }

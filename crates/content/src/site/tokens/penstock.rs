@@ -49,7 +49,7 @@ impl Format for Penstock {
         token.client.map_or(Ok(()), |client| asked.is_from(client))?;
         let scope = asked.is_covered_by(token.path).ok_or(TokenRefusal::OtherPath)?;
         let id = token.id.map_or_else(|| hexadecimal(&token.signature), str::to_owned);
-        Ok(Grant { end: token.expires, id, scope, renewed: None })
+        Ok(Grant::new(token.expires, id, scope))
     }
 }
 

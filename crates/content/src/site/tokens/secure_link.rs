@@ -51,7 +51,7 @@ impl Format for Links {
         let is_of_directory = !self.expression.parts().contains(&LinkPart::Path);
         let directory = str::from_utf8(directory(&asked.path)).ok().filter(|_| is_of_directory);
         let scope = directory.map_or(Scope::One, |directory| Scope::Below(directory.to_owned()));
-        Ok(Grant { end: expires, id: BASE64URL.encode(digest), scope, renewed: None })
+        Ok(Grant::new(expires, BASE64URL.encode(digest), scope))
     }
 }
 

@@ -11,7 +11,7 @@ const FORBIDDEN: u16 = 403;
 const UNAUTHORIZED: u16 = 401;
 
 /// `secret`, by `htpasswd -B`.
-const BCRYPT: &str = "$2y$05$pndtqEbds39wXEeg9OuoNO.J9uKgRcE.9BV1/g7JxkSDtjyvAGI0e";
+pub(super) const BCRYPT: &str = "$2y$05$pndtqEbds39wXEeg9OuoNO.J9uKgRcE.9BV1/g7JxkSDtjyvAGI0e";
 
 /// `dora` with `secret`, by `htpasswd -B -C 10`.
 const DEAR: &str = "dora:$2y$10$RB.nap3zP0D4w/n5SAn0Se9PN6/os0sq8CZiyj63x11k.dubRUzRO";

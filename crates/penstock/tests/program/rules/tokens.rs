@@ -5,7 +5,9 @@ use std::path::Path;
 
 use penstock_testkit::origin::{Origin, answer, field};
 use penstock_testkit::{Server, Setup, Tool, memory_directory, until};
+use tempfile::TempDir;
 
+use super::access::BCRYPT;
 use crate::http3::{PYTHON, has_client};
 
 const MAKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/rules/tokens.py");
@@ -112,29 +114,89 @@ fn new_keys_are_in_force_rubbish_is_not_and_clients_with_tokens_share_the_cache(
     assert!(ask(&old).contains(" 401 "));
 }
 
+/// Statuses of requests of one address for `/a`, whose clients count by subject: two requests of each in an hour.
+struct OfSubjects {
+    server: Server,
+    keys: TempDir,
+}
+
+impl OfSubjects {
+    /// A site with these lines, in which `JWKS` stands for a file.
+    fn start(lines: &str) -> Self {
+        let keys = memory_directory();
+        let _made = token(keys.path(), "HS256", FINE);
+        let lines = lines.replace("JWKS", &keys.path().join("jwks.json").display().to_string());
+        let limits = "limits: {client: subject, requests: {rate: 1/h, burst: 2}}";
+        let server = Setup::new().sites(&format!("- origin: {{directory: root}}\n  {limits}\n  {lines}"));
+        let server = server.start();
+        server.write("a", "bytes");
+        Self { server, keys }
+    }
+
+    fn token(&self, subject: &str) -> String {
+        let claims = format!(r#"{{"exp": 4000000000, "sub": "{subject}"}}"#);
+        token(self.keys.path(), "HS256", &claims)
+    }
+
+    fn status(&self, path: &str, arguments: &[&str]) -> String {
+        let curl = Tool::curl(&self.server).args(["-o", "/dev/null", "-w", "%{http_code}"]).args(arguments);
+        curl.arg(self.server.url(path)).run().ok().text()
+    }
+}
+
 #[test]
 fn the_subject_of_a_token_is_one_client_and_wrong_tokens_count_for_their_address() {
     if !has_client() {
         return;
     }
-    let keys = memory_directory();
-    let of = |subject: &str| {
-        let claims = format!(r#"{{"exp": 4000000000, "sub": "{subject}"}}"#);
-        token(keys.path(), "HS256", &claims)
-    };
-    let (ann, bob) = (of("ann"), of("bob"));
-    let file = keys.path().join("jwks.json");
-    let limits = "limits: {client: subject, requests: {rate: 1/h, burst: 2}}";
-    let access = format!("access: {{jwt: {{keys: {}}}}}", file.display());
-    let server =
-        Setup::new().sites(&format!("- origin: {{directory: root}}\n  {limits}\n  {access}")).start();
-    server.write("a", "bytes");
-    let status = |token: &str| {
-        let said = ask(&server, "/a", &format!("Authorization: Bearer {token}"));
-        said.split(' ').rev().find(|word| word.len() == 3 && word.parse::<u16>().is_ok()).unwrap().to_owned()
-    };
-    assert_eq!([status(&ann), status(&ann), status(&ann)], ["200", "200", "429"]);
-    assert_eq!(status(&bob), "200");
-    assert_eq!(["x.y.z", "x.y.z", "x.y.z"].map(status), ["401", "401", "429"]);
-    assert_eq!(status(&bob), "429", "an address that guesses is not asked again");
+    let in_field: &dyn Fn(&OfSubjects, &str) -> String =
+        &|site, token| site.status("/a", &["-H", &format!("Authorization: Bearer {token}")]);
+    let in_query: &dyn Fn(&OfSubjects, &str) -> String =
+        &|site, token| site.status(&format!("/a?token={token}"), &[]);
+    for (lines, ask, refused) in [
+        ("access: {jwt: {keys: JWKS}}", in_field, "401"),
+        ("tokens: {format: jwt, key: JWKS}", in_query, "403"),
+    ] {
+        let site = OfSubjects::start(lines);
+        let (ann, bob) = (site.token("ann"), site.token("bob"));
+        let status = |token: &str| ask(&site, token);
+        assert_eq!([&ann, &ann, &ann].map(|token| status(token)), ["200", "200", "429"], "{lines}");
+        assert_eq!(status(&bob), "200", "{lines}");
+        assert_eq!(["x.y.z", "x.y.z", "x.y.z"].map(status), [refused, refused, "429"], "{lines}");
+        assert_eq!(status(&bob), "429", "{lines}: an address that guesses is not asked again");
+    }
+}
+
+#[test]
+fn requests_without_a_token_count_for_their_address() {
+    if !has_client() {
+        return;
+    }
+    let steering = "steering: {hls: /steering.json, pathways: [{id: a}]}";
+    let lines = format!("tokens: {{format: jwt, key: JWKS}}\n  {steering}");
+    for (path, arguments, first) in
+        [("/a", &["-X", "OPTIONS"][..], "204"), ("/steering.json", &[][..], "200"), ("/a", &[][..], "403")]
+    {
+        let site = OfSubjects::start(&lines);
+        let statuses = [(); 3].map(|()| site.status(path, arguments));
+        assert_eq!(statuses, [first, first, "429"], "{path} {arguments:?}");
+    }
+}
+
+#[test]
+fn wrong_passwords_count_for_their_address_in_front_of_the_token() {
+    if !has_client() {
+        return;
+    }
+    let users = tempfile::NamedTempFile::new().unwrap();
+    fs::write(users.path(), format!("anna:{BCRYPT}\n")).unwrap();
+    let lines = format!(
+        "tokens: {{format: jwt, key: JWKS}}\n  access: {{basic: {{file: {}}}}}",
+        users.path().display()
+    );
+    let site = OfSubjects::start(&lines);
+    let path = format!("/a?token={}", site.token("ann"));
+    let status = |password: &str| site.status(&path, &["-u", &format!("anna:{password}")]);
+    assert_eq!(["wrong", "wrong"].map(status), ["401", "401"]);
+    assert_eq!(status("secret"), "429");
 }

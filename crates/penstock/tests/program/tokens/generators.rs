@@ -234,6 +234,15 @@ fn common_access_tokens_of_another_author_are_verified_and_ours_by_it() {
     assert!(claims["exp"].as_u64().unwrap() > end + 3600 && claims["cti"] == "0b71", "{read}");
     let mut ask = |token: &str| client.get(&format!("/vod/1/a.ts?CAT={token}")).status;
     assert_eq!(ask(&renewed), 200);
+    let limits = "origin: {directory: root}\n  limits: {client: subject, requests: {rate: 1/h, burst: 1}}";
+    let limited = keys.setup(limits, "{format: cat, key: JWKS, issuer: me}").start();
+    limited.write("a", "bytes");
+    let mut client = Client::tls(&limited);
+    let mut status_of = |subject: &str| {
+        let token = made(&format!(r#", "sub": "{subject}""#));
+        client.get(&format!("/a?CAT={token}")).status
+    };
+    assert_eq!(["ann", "ann", "bob"].map(&mut status_of), [200, 429, 200]);
     let own = keys.sign(
         "cat",
         "keys.json",

@@ -69,7 +69,8 @@ impl ClaimSet {
         }
         let id = self.get(label::ID).and_then(Value::as_bytes).map(|id| hexadecimal(id)).unwrap_or_default();
         let scope = self.get(label::URI).map_or_else(|| Scope::Below("/".to_owned()), uri::scope);
-        Ok(Grant { end, id, scope, renewed: None })
+        let subject = self.get(label::SUBJECT).and_then(Value::as_text).map(str::to_owned);
+        Ok(Grant { subject, ..Grant::new(end, id, scope) })
     }
 }
 
