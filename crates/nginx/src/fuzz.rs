@@ -45,7 +45,7 @@ mod tests {
 
         #[test]
         fn no_server_panics(inside in "(((listen|server_name|root|location|return|rewrite|proxy_pass|add_header|expires|slice|\
-                                       proxy_cache|limit_req|proxy_cache_valid) ?[a-z0-9:/.$^~=*\\\\()_-]{0,12} ?[a-z0-9:/$.]{0,8}[;{}])\n?){0,12}") {
+                                       proxy_cache|limit_req|proxy_cache_valid|proxy_cache_bypass|secure_link|secure_link_md5|auth_basic|valid_referers|if) ?[a-z0-9:/.$^~=*\\\\()_-]{0,12} ?[a-z0-9:/$.]{0,8}[;{}])\n?){0,12}") {
             fuzz_nginx(format!("server {{ {inside} }}").as_bytes());
             fuzz_nginx(format!("http {{ proxy_cache_path /a max_size=1g; server {{ {inside}").as_bytes());
         }

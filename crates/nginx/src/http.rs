@@ -57,13 +57,15 @@ pub fn translate(directives: Vec<Directive>, knows: &dyn Fn(&str) -> bool) -> Tr
         }
     }
     for path in root.prune(knows) {
-        let opens = path.ends_with(".access") || path == "sites.routes" && keeps_clients_out(&main);
+        let opens = path.ends_with(".access")
+            || path.ends_with(".tokens")
+            || path == "sites.routes" && keeps_clients_out(&main);
         let why =
             "this version of Penstock does not have this key: what belongs there is left out".to_owned();
-        remarks.0.push(Remark { file: main.file.clone(), line: 1, what: path, why, opens });
+        remarks.all.push(Remark { file: main.file.clone(), line: 1, what: path, why, opens });
     }
-    remarks.0.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
-    Translation { yaml: root.document(), remarks: remarks.0 }
+    remarks.all.sort_by(|one, other| (&one.file, one.line).cmp(&(&other.file, other.line)));
+    Translation { yaml: root.document(), remarks: remarks.all }
 }
 
 /// Remarks on directives without a counterpart.
@@ -335,7 +337,7 @@ fn limits(scope: &Scope<'_>, root: &mut Node) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::parse::parse;
 
@@ -344,9 +346,15 @@ mod tests {
     }
 
     /// The lines of the translation of a server, below its `sites`.
-    fn site(inside: &str) -> String {
+    pub(crate) fn site(inside: &str) -> String {
         let yaml = translated(&format!("server {{ {inside} }}"), &|_| true).yaml;
         yaml.split("\nsites:\n").nth(1).unwrap().to_owned()
+    }
+
+    /// The remarks on a server, without file and line.
+    pub(crate) fn remarks(inside: &str) -> Vec<String> {
+        let found = translated(&format!("server {{ {inside} }}"), &|_| true).remarks;
+        found.iter().map(|remark| remark.to_string().replace("nginx.conf:1: ", "")).collect()
     }
 
     #[test]

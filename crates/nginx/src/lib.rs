@@ -10,8 +10,10 @@
 //! The crate opens no file: its caller finds those that a configuration includes, and knows which keys Penstock has.
 #![forbid(unsafe_code)]
 
+mod caching;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
+mod guards;
 mod http;
 mod listen;
 mod location;

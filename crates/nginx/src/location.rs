@@ -1,5 +1,7 @@
 //! `location`: the paths of a route, and what answers there.
 
+use crate::caching::{cache, is_cached};
+use crate::guards::guards;
 use crate::origin::{self, ProxyPass, Upstreams};
 use crate::parse::Directive;
 use crate::remarks::Remarks;
@@ -130,6 +132,7 @@ pub(crate) fn settings(
         source(place, paths, own, &mut settings, remarks);
     }
     rules::fields(scope, &mut settings, remarks);
+    guards(scope, place.hosts, own, &mut settings, remarks);
     rules::limits(scope, &mut settings, remarks);
     if let Some(index) =
         scope.value("index").filter(|name| *name != "index.html" && !name.contains(['/', '$']))
@@ -149,9 +152,6 @@ pub(crate) fn settings(
     }
     if let Some(directive) = scope.find("error_page") {
         remarks.add(directive, "errors have short pages of their own");
-    }
-    if let Some(condition) = own.child("if") {
-        remarks.caution(condition, "there are no conditions of this kind");
     }
     settings
 }
@@ -178,8 +178,8 @@ fn source(
         let origin = origin::origin(&pass, &base, scope, place.upstreams, place.hosts, remarks);
         settings.set("origin", origin);
         rules::request_fields(scope, settings, remarks);
-        if origin::is_cached(scope) {
-            settings.set("cache", origin::cache(scope, remarks));
+        if is_cached(scope) {
+            settings.set("cache", cache(scope, remarks));
         }
     } else if let Some(alias) = own.child("alias").filter(|alias| !alias.argument(0).contains('$')) {
         settings.set("origin.directory", Node::text(directory(alias.argument(0))));

@@ -1,7 +1,7 @@
 //! What is known of each directive.
 
 /// Directives that other files of this crate translate, or remark upon.
-const TRANSLATED: [&str; 76] = [
+const TRANSLATED: [&str; 79] = [
     "access_log",
     "add_header",
     "alias",
@@ -33,6 +33,7 @@ const TRANSLATED: [&str; 76] = [
     "listen",
     "location",
     "proxy_cache",
+    "proxy_cache_bypass",
     "proxy_cache_key",
     "proxy_cache_path",
     "proxy_cache_use_stale",
@@ -41,6 +42,7 @@ const TRANSLATED: [&str; 76] = [
     "proxy_hide_header",
     "proxy_ignore_headers",
     "proxy_next_upstream_tries",
+    "proxy_no_cache",
     "proxy_pass",
     "proxy_read_timeout",
     "proxy_set_header",
@@ -70,6 +72,7 @@ const TRANSLATED: [&str; 76] = [
     "types",
     "upstream",
     "user",
+    "valid_referers",
     "worker_connections",
     "worker_processes",
     "try_files",
@@ -173,7 +176,7 @@ const UNNEEDED_TOO: [&str; 24] = [
 ];
 
 /// Directives without a counterpart, and why.
-const EXPLAINED: [(&str, &str); 23] = [
+const EXPLAINED: [(&str, &str); 22] = [
     ("auth_jwt", "write access.jwt with the file of auth_jwt_key_file"),
     ("auth_request", "there are no subrequests; let requests carry tokens instead (sites.tokens)"),
     ("autoindex", "directories are not listed"),
@@ -182,17 +185,16 @@ const EXPLAINED: [(&str, &str); 23] = [
     ("mp4", "there is no pseudo-streaming; players use ranges"),
     ("perl", "there is no scripting"),
     ("proxy_bind", "connections to origins leave from the address that the system chooses"),
-    ("proxy_cache_bypass", "no condition passes the cache by"),
     (
         "proxy_cache_min_uses",
         "an object is kept in memory from its first use, and on disk when it is asked for again",
     ),
     ("proxy_cache_purge", "the admin listener purges: penstock cache purge"),
-    ("proxy_no_cache", "the Cache-Control of the origin says what is stored"),
     ("proxy_redirect", "a Location of the origin is sent as it is"),
     ("proxy_store", "the cache keeps responses"),
     ("purger", "the admin listener purges: penstock cache purge"),
     ("resolver_timeout", "a DNS server has two seconds to answer"),
+    ("satisfy", "all rules of access have to admit a request"),
     ("set", "there are no computed variables"),
     ("set_real_ip_from", "write proxy_protocol: true at the listener"),
     ("real_ip_header", "write proxy_protocol: true at the listener"),
@@ -203,7 +205,7 @@ const EXPLAINED: [(&str, &str); 23] = [
 ];
 
 /// Directives that keep clients out.
-const GUARDS: [&str; 4] = ["auth_jwt", "auth_request", "valid_referers", "internal"];
+const GUARDS: [&str; 3] = ["auth_jwt", "auth_request", "internal"];
 
 /// Why a directive is not translated; `None` if another place translates it or nothing has to be. The second value tells
 /// whether clients get more without it.

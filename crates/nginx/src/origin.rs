@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::caching::is_cached;
 use crate::parse::Directive;
 use crate::remarks::Remarks;
 use crate::scope::Scope;
@@ -93,11 +94,6 @@ pub(crate) fn origin(
         origin.set("retries", Node::text((tries - 1).min(10).to_string()));
     }
     origin
-}
-
-/// Whether responses are kept.
-pub(crate) fn is_cached(scope: &Scope<'_>) -> bool {
-    scope.value("proxy_cache").is_some_and(|zone| zone != "off")
 }
 
 fn upstream_server(pass: &ProxyPass, server: &Directive, base: &str) -> Option<Node> {
@@ -255,46 +251,4 @@ fn timeouts(scope: &Scope<'_>, origin: &mut Node) {
             origin.set(key, Node::text(value));
         }
     }
-}
-
-/// The `cache` section of a site whose responses are kept.
-pub(crate) fn cache(scope: &Scope<'_>, remarks: &mut Remarks) -> Node {
-    let mut cache = Node::Map(Vec::new());
-    // Without proxy_cache_valid only what the origin gives a lifetime is kept.
-    let (mut found, mut missing) = ("0".to_owned(), "0".to_owned());
-    for directive in scope.all("proxy_cache_valid") {
-        let Some((last, statuses)) = directive.arguments.split_last() else { continue };
-        let Some(ttl) = time(last) else { continue };
-        let has = |wanted: &[&str]| statuses.iter().any(|status| wanted.contains(&status.as_str()));
-        if statuses.is_empty() || has(&["any", "200"]) {
-            found.clone_from(&ttl);
-        }
-        if has(&["any", "404", "410"]) {
-            missing = ttl;
-        }
-    }
-    cache.set("default_ttl", Node::text(found));
-    cache.set("missing_ttl", Node::text(missing));
-    if let Some(key) = scope.find("proxy_cache_key") {
-        let has_query = ["$request_uri", "$args", "$query_string", "$is_args", "$arg_"]
-            .iter()
-            .any(|variable| key.argument(0).contains(variable));
-        if !has_query {
-            cache.set("query", Node::text("ignore_all"));
-        }
-        if ["$cookie_", "$http_", "$arg_"].iter().any(|variable| key.argument(0).contains(variable)) {
-            remarks.add(key, "objects are told apart by path, query (cache.query) and Vary (cache.vary)");
-        }
-    }
-    if let Some(directive) = scope.find("proxy_ignore_headers") {
-        remarks.add(directive, "what the origin says of caching counts");
-    }
-    if let Some(directive) = scope.find("proxy_cache_use_stale").filter(|one| one.argument(0) != "off") {
-        let why = "stale responses are sent while they are revalidated or the origin fails as long as its Cache-Control \
-                   allows (stale-while-revalidate, stale-if-error)";
-        remarks.add(directive, why);
-    }
-    // Only what viewers ask for is fetched.
-    cache.set("prefetch", Node::text("0"));
-    cache
 }

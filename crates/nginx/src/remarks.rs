@@ -35,8 +35,12 @@ impl fmt::Display for Remark {
 }
 
 /// The remarks so far.
-#[derive(Debug, Default)]
-pub(crate) struct Remarks(pub(crate) Vec<Remark>);
+#[derive(Default)]
+pub(crate) struct Remarks {
+    pub(crate) all: Vec<Remark>,
+    /// Secrets that have to be written to files, in the order of the names of these files.
+    secrets: Vec<String>,
+}
 
 impl Remarks {
     /// Adds a remark on a directive.
@@ -49,13 +53,26 @@ impl Remarks {
         self.push(directive, why.into(), true);
     }
 
+    /// The name of the file that a secret has to be written to.
+    pub(crate) fn secret_file(&mut self, secret: &str) -> String {
+        let known = self.secrets.iter().position(|known| known == secret);
+        let place = known.unwrap_or_else(|| {
+            self.secrets.push(secret.to_owned());
+            self.secrets.len() - 1
+        });
+        match place {
+            0 => "secure-link.key".to_owned(),
+            _ => format!("secure-link-{}.key", place + 1),
+        }
+    }
+
     fn push(&mut self, directive: &Directive, why: String, opens: bool) {
         let mut words = vec![directive.name.as_str()];
         words.extend(directive.arguments.iter().map(String::as_str));
         let what: String = words.join(" ").chars().take(100).collect();
         let remark = Remark { file: directive.file.clone(), line: directive.line, what, why, opens };
-        if !self.0.contains(&remark) {
-            self.0.push(remark);
+        if !self.all.contains(&remark) {
+            self.all.push(remark);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a server or location says of responses and of clients: fields, redirects, limits, access.
 
-use crate::origin;
+use crate::caching::is_cached;
 use crate::parse::Directive;
 use crate::remarks::Remarks;
 use crate::scope::Scope;
@@ -119,7 +119,7 @@ pub(crate) fn request_fields(scope: &Scope<'_>, settings: &mut Node, remarks: &m
             }
             () if is_ours => {}
             () => match variables(value) {
-                Some(value) if value.contains('{') && origin::is_cached(scope) => {
+                Some(value) if value.contains('{') && is_cached(scope) => {
                     remarks.add(
                         directive,
                         "its value differs between requests, and the responses are cached for all",
@@ -135,19 +135,6 @@ pub(crate) fn request_fields(scope: &Scope<'_>, settings: &mut Node, remarks: &m
 /// Who may ask, and how much.
 pub(crate) fn limits(scope: &Scope<'_>, settings: &mut Node, remarks: &mut Remarks) {
     access(scope, settings, remarks);
-    for name in ["auth_basic", "secure_link", "secure_link_secret"] {
-        if let Some(directive) = scope.find(name).filter(|found| found.argument(0) != "off") {
-            let why = match name {
-                "auth_basic" => "passwords are not asked for",
-                "secure_link" => {
-                    "links are not verified: write the secret to a file, add tokens: {format: secure_link, key: FILE} \
-                     with the expression of secure_link_md5, and see docs/signed-urls.md"
-                }
-                _ => "links without an end are not known: write sites.tokens, and see docs/signed-urls.md",
-            };
-            remarks.caution(directive, why);
-        }
-    }
     for directive in scope.all("limit_conn") {
         settings.set("limits.connections", Node::text(directive.argument(1)));
     }
@@ -188,7 +175,9 @@ fn per_second(rate: &str) -> Option<String> {
 }
 
 fn access(scope: &Scope<'_>, settings: &mut Node, remarks: &mut Remarks) {
-    let lists = ["allow", "deny"].map(|name| scope.all(name));
+    let rules = scope.all_of(&["allow", "deny"]);
+    let lists = ["allow", "deny"]
+        .map(|name| rules.iter().copied().filter(|rule| rule.name == name).collect::<Vec<_>>());
     let names_all = |list: &[&Directive]| list.iter().any(|one| one.argument(0) == "all");
     if lists[0].is_empty() && names_all(&lists[1]) {
         *settings = Node::map([("respond", Node::map([("status", Node::text("403"))]))]);

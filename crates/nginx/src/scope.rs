@@ -24,8 +24,13 @@ impl<'d> Scope<'d> {
 
     /// All directives of this name that hold here: those of the innermost block that has one.
     pub(crate) fn all(&self, name: &str) -> Vec<&'d Directive> {
+        self.all_of(&[name])
+    }
+
+    /// All directives of these names that hold here, where one of them in a block replaces all of the blocks around it.
+    pub(crate) fn all_of(&self, names: &[&str]) -> Vec<&'d Directive> {
         let found = |level: &&'d Directive| -> Vec<&'d Directive> {
-            level.children().iter().filter(|child| child.name == name).collect()
+            level.children().iter().filter(|child| names.contains(&child.name.as_str())).collect()
         };
         self.0.iter().map(found).find(|found| !found.is_empty()).unwrap_or_default()
     }
@@ -33,6 +38,11 @@ impl<'d> Scope<'d> {
     /// The first argument of the directive of this name.
     pub(crate) fn value(&self, name: &str) -> Option<&'d str> {
         self.find(name).map(|directive| directive.argument(0))
+    }
+
+    /// The server around it.
+    pub(crate) fn server(&self) -> Option<&'d Directive> {
+        self.0.iter().find(|level| level.name == "server").copied()
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {

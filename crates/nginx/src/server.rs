@@ -73,7 +73,7 @@ pub(crate) fn site(
     }
     let mut site = Node::map([("hosts", Node::texts(hosts.iter().cloned()))]);
     for key in KEYS {
-        if let Some(value) = own.get(key) {
+        if let Some(value) = own.get(key).filter(|value| !is_reset(value)) {
             site.set(key, value.clone());
         }
     }
@@ -94,11 +94,17 @@ const KEYS: [&str; 13] = [
 fn route(path: String, settings: Node, site: &Node) -> Node {
     let mut route = Node::map([("path", Node::text(path))]);
     for key in KEYS {
-        if let Some(value) = settings.get(key).filter(|value| site.get(key) != Some(*value)) {
+        let Some(value) = settings.get(key).filter(|value| site.get(key) != Some(*value)) else { continue };
+        if !is_reset(value) || site.get(key).is_some_and(|of_site| !is_reset(of_site)) {
             route.set(key, value.clone());
         }
     }
     route
+}
+
+/// Whether a value says that a route has nothing of what its site has.
+fn is_reset(value: &Node) -> bool {
+    *value == Node::text("off") || matches!(value, Node::Map(pairs) if pairs.is_empty())
 }
 
 type Located<'d> = (Paths, Scope<'d>, &'d Directive);

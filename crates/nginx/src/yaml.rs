@@ -74,8 +74,8 @@ impl Node {
             Self::Text(_) => {}
             Self::List(items) => items.iter_mut().for_each(|item| item.prune_within(path, knows, removed)),
             Self::Map(pairs) => pairs.retain_mut(|(key, value)| {
-                // The names of fields are no keys.
-                if path.ends_with(".set") {
+                // The names of fields and statuses are no keys.
+                if path.ends_with(".set") || path.ends_with(".cache.ttl") {
                     return true;
                 }
                 let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };

@@ -1,6 +1,8 @@
 //! Configurations of nginx are translated; nginx and Penstock with the translation give the same answers.
 #![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
+mod guards;
+
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -102,16 +104,20 @@ struct Place {
 
 impl Place {
     fn new(name: &str, changes: &[(&str, &str)]) -> Self {
-        let directory = TempDir::new().unwrap();
-        for below in ["video/new", "files", "cache/nginx", "log/nginx"] {
-            fs::create_dir_all(directory.path().join(below)).unwrap();
-        }
-        let root = directory.path().display();
         let mut text = fs::read_to_string(example(name)).unwrap();
         for (from, to) in changes {
             assert!(text.contains(from), "{name} has no {from}");
             text = text.replace(from, to);
         }
+        Self::of(&text)
+    }
+
+    fn of(text: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        for below in ["video/new", "files", "cache/nginx", "log/nginx"] {
+            fs::create_dir_all(directory.path().join(below)).unwrap();
+        }
+        let root = directory.path().display();
         let text = text
             .replace("/var/cache/nginx", &format!("{root}/cache/nginx"))
             .replace("/var/log/nginx", &format!("{root}/log/nginx"))
@@ -135,6 +141,9 @@ impl Place {
             assert!(yaml.contains(&format!("\"{address}\"")), "it listens at {address}:\n{translation}");
             yaml = yaml.replace(&format!("\"{address}\""), "\"127.0.0.1:0\"");
         }
+        // The secret of links, which the translation leaves to its reader.
+        let yaml = yaml
+            .replace("key: secure-link", &format!("key: {}/secure-link", self.directory.path().display()));
         let own = "\ncache: {memory: {directory: memory, size: 64MiB}}\n";
         let yaml = match yaml.contains("\ncache:") {
             true => yaml.replacen("\ncache:\n", "\ncache:\n  memory: {directory: memory, size: 64MiB}\n", 1),
@@ -171,6 +180,10 @@ fn without_own_host(value: &str) -> &str {
 /// Sends the same requests to both.
 fn compare(nginx: SocketAddr, penstock: SocketAddr, requests: &[(String, String)], fields: &[&str]) {
     assert!(requests.len() >= REQUESTS, "{} requests", requests.len());
+    compare_each(nginx, penstock, requests, fields);
+}
+
+fn compare_each(nginx: SocketAddr, penstock: SocketAddr, requests: &[(String, String)], fields: &[&str]) {
     let (mut theirs, mut ours) = (Client::connect(nginx), Client::connect(penstock));
     for (line, more) in requests {
         let request = format!("{line} HTTP/1.1\r\n{more}\r\n");
@@ -308,19 +321,11 @@ fn a_site_of_files_answers_as_in_nginx() {
 }
 
 #[test]
-fn the_translations_of_the_examples_say_what_they_lack() {
-    for (name, remarks) in
-        [("vod.conf", &["proxy_cache_use_stale"][..]), ("live.conf", &[]), ("static.conf", &[])]
-    {
+fn the_translations_of_the_examples_lack_nothing() {
+    for name in ["vod.conf", "live.conf", "static.conf"] {
         let text = translated(&example(name));
-        for remark in remarks {
-            assert!(
-                text.lines().any(|line| line.starts_with('#') && line.contains(remark)),
-                "{name}: {text}"
-            );
-        }
-        let has_routes = penstock_config::has_key("sites.routes");
-        assert!(!has_routes || !text.contains("CAUTION"), "{text}");
+        let remarks: Vec<&str> = text.lines().filter(|line| line.starts_with("#   ")).collect();
+        assert!(remarks.is_empty(), "{name}: {remarks:?}");
     }
 }
 
