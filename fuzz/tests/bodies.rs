@@ -82,10 +82,12 @@ fn folder() -> &'static Path {
 
 fn body_of(target: &str) -> fn(&[u8]) {
     match target {
+        "access_fields" => penstock_content::fuzz_access_fields,
         "accounts" => penstock_config::fuzz_accounts,
         "cache_files" => penstock_cache::fuzz_cache_files,
         "client_hello" => penstock_tls::fuzz_client_hello,
         "config" => penstock_config::fuzz_config,
+        "countries" => penstock_config::fuzz_countries,
         "description" => penstock_content::fuzz_description,
         "dns_answer" => penstock_origin::dns::fuzz_dns_answer,
         "fields" => penstock_http::fuzz_fields,

@@ -39,6 +39,10 @@ impl Countries {
     /// Why the file is none.
     pub fn read(path: &Path) -> Result<Self, String> {
         let bytes = small_file::read(path, limits::COUNTRY_FILE_BYTES).map_err(|error| error.to_string())?;
+        Self::parse(bytes)
+    }
+
+    fn parse(bytes: Vec<u8>) -> Result<Self, String> {
         Reader::from_source(bytes)
             .map(|reader| Self(Arc::new(reader)))
             .map_err(|error| format!("is no database of MaxMind ({error})"))
@@ -49,5 +53,25 @@ impl Countries {
         let found = self.0.lookup(address.to_canonical()).ok()?;
         let code: Option<&str> = found.decode_path(&path!["country", "iso_code"]).ok()?;
         code?.as_bytes().try_into().ok()
+    }
+}
+
+/// The body of the fuzz target `countries`: a lookup in a database that was read ends, and gives two bytes or nothing.
+///
+/// # Panics
+/// When it does not.
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub fn fuzz_countries(input: &[u8]) {
+    match Countries::parse(input.to_vec()) {
+        Ok(countries) => {
+            for address in
+                ["192.0.2.1", "203.0.113.255", "::ffff:198.51.100.7", "2001:db8::1", "::", "ff02::1"]
+            {
+                let address: IpAddr = address.parse().expect("it is one");
+                assert_eq!(countries.of(address), countries.of(address.to_canonical()), "{address}");
+            }
+        }
+        Err(fault) => assert!(fault.starts_with("is no database of MaxMind"), "{fault:?}"),
     }
 }

@@ -41,6 +41,9 @@ pub use accounts::Accounts;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use accounts::fuzz_accounts;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use countries::fuzz_countries;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;

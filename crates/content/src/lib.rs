@@ -86,6 +86,9 @@ pub use response::{Body, ChunkSource, ContentLength, PacedBody, Response, Tunnel
 pub use served::{Served, Tier};
 pub use site::HttpSite;
 pub use site::KnownKeys;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use site::fuzz_access_fields;
 pub use site::tokens;
 pub use site::{AccessRefusal, LimitReached, Permit, TokenRefusal};
 #[cfg(feature = "fuzz")]

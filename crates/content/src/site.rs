@@ -30,6 +30,8 @@ mod variants;
 mod verified_secrets;
 
 pub use access::AccessRefusal;
+#[cfg(any(test, feature = "fuzz"))]
+pub use access::fuzz_access_fields;
 pub(crate) use access::{Access, VerifiedPasswords};
 pub(crate) use bare_path::{UnsignedTarget, split_path};
 pub(crate) use cache_request::{CacheRequest, OwnWords, RequestFields, split_target};

@@ -129,6 +129,37 @@ fn host_of(url: &[u8]) -> Option<String> {
     Some(host.trim_end_matches('.').to_ascii_lowercase())
 }
 
+/// The body of the fuzz target `access_fields`: the fields Referer and Authorization of a request, one a line. A host is plain and
+/// the same in a URL of its own, and credentials are the same after they were written again.
+///
+/// # Panics
+/// When that does not hold.
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub fn fuzz_access_fields(input: &[u8]) {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    let mut lines = input.splitn(2, |byte| *byte == b'\n');
+    let (referer, authorization) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    if let Some(host) = host_of(referer) {
+        assert!(
+            !host.contains(['/', '?', '#', '\\', '@'])
+                && !host.contains(|one: char| one.is_ascii_uppercase())
+        );
+        assert!(host.starts_with('[') || !host.contains(':'), "{host}");
+        assert_eq!(host_of(format!("HTTPS://a:b@{host}:1/x").as_bytes()).as_ref(), Some(&host));
+    }
+    if let Some((name, password)) = passwords::credentials(authorization) {
+        assert!(!name.contains(':'));
+        let written = STANDARD.encode([name.as_bytes(), b":", &password].concat());
+        assert_eq!(passwords::credentials(format!("basic {written}").as_bytes()), Some((name, password)));
+    }
+    if let Some(token) = tokens::bearer(authorization) {
+        assert_eq!(tokens::bearer(format!("bearer {token}").as_bytes()), Some(token));
+    }
+}
+
 /// Networks, of which some are in files.
 #[derive(Debug)]
 struct Addresses {

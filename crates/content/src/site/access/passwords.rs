@@ -112,7 +112,7 @@ impl Passwords {
 }
 
 /// Name and password of a field (RFC 7617 §2).
-fn credentials(authorization: &[u8]) -> Option<(String, Vec<u8>)> {
+pub(super) fn credentials(authorization: &[u8]) -> Option<(String, Vec<u8>)> {
     let (scheme, encoded) = str::from_utf8(authorization).ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("Basic") {
         return None;

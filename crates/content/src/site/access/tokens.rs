@@ -46,7 +46,7 @@ impl Tokens {
 }
 
 /// The token of a field (RFC 6750 §2.1).
-fn bearer(authorization: &[u8]) -> Option<&str> {
+pub(super) fn bearer(authorization: &[u8]) -> Option<&str> {
     let (scheme, token) = str::from_utf8(authorization).ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_ascii())
 }
