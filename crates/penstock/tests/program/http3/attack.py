@@ -5,6 +5,7 @@ Attacks:
   resets N       opens N requests for /silent and resets each before it is answered
   priorities N   sends N PRIORITY_UPDATE frames
   malformed N    sends N requests without a path
+  lengths N      sends N requests whose bodies are shorter than their Content-Length
   stalled        asks for /long.mp4 and gives no window after the first 64 KiB
   challenges N   sends N PATH_CHALLENGE frames
 Prints an object: `code`, the error code with which the server closed the connection, or null; `answered`, the status of a request
@@ -97,6 +98,14 @@ def initials(address, port, count):
                 sender.sendto(datagram, (address, int(port)))
 
 
+def shorten(client):
+    stream = client._quic.get_next_available_stream_id()
+    head = [(b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/silent"),
+            (b"content-length", b"9")]
+    client.http.send_headers(stream, head)
+    client.http.send_data(stream, b"hello", end_stream=True)
+
+
 def prioritize(client):
     payload = encode_uint_var(0) + b"u=1"
     frame = encode_uint_var(0xF0700) + encode_uint_var(len(payload)) + payload
@@ -146,6 +155,8 @@ async def main():
             await in_rounds(client, number, lambda: prioritize(client))
         elif attack == "malformed":
             await in_rounds(client, number, lambda: client.request(path=None))
+        elif attack == "lengths":
+            await in_rounds(client, number, lambda: shorten(client))
         elif attack == "challenges":
             await challenge(client, number)
         elif attack == "stalled":
