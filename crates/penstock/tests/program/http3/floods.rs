@@ -10,9 +10,9 @@ use super::{PYTHON, fetch, has_client, setup};
 const ATTACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/attack.py");
 
 /// `H3_EXCESSIVE_LOAD` of RFC 9114 §8.1.
-const EXCESSIVE_LOAD: u64 = 0x107;
+pub(super) const EXCESSIVE_LOAD: u64 = 0x107;
 
-fn attack(server: &Server, attack: &[&str]) -> Value {
+pub(super) fn attack(server: &Server, attack: &[&str]) -> Value {
     let address = server.https();
     let tool = Tool::new(PYTHON).arg(ATTACK).arg(server.certificates().authority());
     let tool = tool.args([address.ip().to_string(), address.port().to_string()]).args(attack);
