@@ -103,9 +103,10 @@ pub struct ConnectionEnd {
 
 /// The server's side of one connection.
 pub struct ServerConnection {
-    quic: quiche::Connection,
+    /// Boxed, as the next one: this type moves from task to task, and a future keeps the place of what has moved out of it.
+    quic: Box<quiche::Connection>,
     /// `None` until the handshake lets this side send.
-    http: Option<h3::Connection>,
+    http: Option<Box<h3::Connection>>,
     http_config: Rc<h3::Config>,
     /// Requests whose work has not ended.
     open: BTreeSet<u64>,
@@ -132,7 +133,7 @@ impl std::fmt::Debug for ServerConnection {
 
 impl AsMut<SslRef> for ServerConnection {
     fn as_mut(&mut self) -> &mut SslRef {
-        self.quic.as_mut()
+        (*self.quic).as_mut()
     }
 }
 
@@ -158,7 +159,7 @@ impl ServerConnection {
             }
         };
         Some(Self {
-            quic: accepted.ok()?,
+            quic: Box::new(accepted.ok()?),
             http: None,
             http_config: Rc::clone(&config.http),
             open: BTreeSet::new(),
@@ -196,7 +197,7 @@ impl ServerConnection {
     /// Begins HTTP/3 as soon as this side may send.
     fn begin_http(&mut self) {
         if self.http.is_none() && (self.quic.is_established() || self.quic.is_in_early_data()) {
-            self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok();
+            self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok().map(Box::new);
         }
     }
 
