@@ -181,7 +181,11 @@ impl ServerConnection {
     }
 
     /// Takes one datagram, which is decrypted in place. One that is no packet of this connection changes nothing.
-    pub fn receive(&mut self, bytes: &mut [u8], NetworkPath { local, client }: NetworkPath) {
+    pub fn receive(&mut self, bytes: &mut [u8], path: NetworkPath) {
+        if !self.migration.takes(&self.quic, path) {
+            return;
+        }
+        let NetworkPath { local, client } = path;
         // An error has ended the connection, which its state tells, or concerns this datagram alone.
         let _told_by_state = self.quic.recv(bytes, quiche::RecvInfo { from: client, to: local });
         self.migration.follow(&mut self.quic);

@@ -5,6 +5,7 @@
 //! use: its acknowledgement counts those before it as lost, and the library sends their content again on the path in use.
 
 use crate::datagram::{MAX_DATAGRAM_BYTES, NetworkPath};
+use crate::id::ConnectionId;
 
 /// Paths of a connection: addresses of a client. Packets from more are dropped.
 pub(crate) const PATHS_MAX: u64 = 8;
@@ -24,7 +25,13 @@ pub(crate) struct Migration {
     active: NetworkPath,
     /// Whether a packet has come on another path than the first.
     has_others: bool,
+    /// The client's id of the first path, from the handshake on.
+    first_id: Option<ConnectionId>,
+    /// The path on which the client has sent with the id of another one: a NAT has moved it.
+    rebound: Option<NetworkPath>,
     left: Vec<LeftPath>,
+    /// The path of the last datagram, unless the path was probed again since.
+    received: Option<NetworkPath>,
     count: u64,
     datagram_bytes: usize,
 }
@@ -52,8 +59,17 @@ struct PathStatus {
 
 impl Migration {
     pub(crate) fn new(first: NetworkPath) -> Self {
-        let (left, datagram_bytes) = (Vec::new(), MAX_DATAGRAM_BYTES);
-        Self { first, active: first, has_others: false, left, count: 0, datagram_bytes }
+        Self {
+            first,
+            active: first,
+            has_others: false,
+            first_id: None,
+            rebound: None,
+            left: Vec::new(),
+            received: None,
+            count: 0,
+            datagram_bytes: MAX_DATAGRAM_BYTES,
+        }
     }
 
     /// How often the client has gone to another address.
@@ -71,17 +87,38 @@ impl Migration {
         self.left.iter().any(|left| left.timeouts >= left.timeouts_before + STRANDED_TIMEOUTS)
     }
 
+    /// Whether the library takes a datagram of this path now. It would end the connection while the path in use has failed and the
+    /// challenge that revives it is not sent.
+    pub(crate) fn takes(&mut self, quic: &quiche::Connection, path: NetworkPath) -> bool {
+        self.received = Some(path);
+        !self.has_others || quic.get_next_release_time().is_some()
+    }
+
     /// Called after a datagram was received, or timers were followed.
     pub(crate) fn follow(&mut self, quic: &mut quiche::Connection) {
+        if self.first_id.is_none() && quic.is_established() {
+            self.first_id = ConnectionId::new(&quic.destination_id());
+        }
         let before = self.count;
         while let Some(event) = quic.path_event_next() {
             match event {
-                // The client may have no more than one address at a time that it is sent to without proof.
-                quiche::PathEvent::New(local, client) => {
-                    self.has_others = true;
-                    let _without_id = quic.probe_path(local, client);
+                // The library probes it by itself.
+                quiche::PathEvent::New(..) => self.has_others = true,
+                // At any timeout after the proof of an address the library takes a second challenge for failed, and leaves the path.
+                quiche::PathEvent::FailedValidation(local, client)
+                    if self.received.take() == Some(NetworkPath { local, client }) =>
+                {
+                    let _gone = quic.probe_path(local, client);
                 }
-                quiche::PathEvent::PeerMigrated(..) => self.count += 1,
+                quiche::PathEvent::ReusedSourceConnectionId(_, _, (local, client)) => {
+                    self.rebound = Some(NetworkPath { local, client });
+                }
+                quiche::PathEvent::PeerMigrated(local, client) => {
+                    self.count += 1;
+                    if self.rebound != Some(NetworkPath { local, client }) {
+                        self.exchange_first_id(quic);
+                    }
+                }
                 _ => {}
             }
         }
@@ -97,6 +134,16 @@ impl Migration {
             };
             let paths: Vec<_> = quic.path_stats().map(status).collect();
             self.note(&paths, self.count > before);
+        }
+    }
+
+    /// Has packets of the first path, which the client has left on purpose, sent with an id that no other address has seen (RFC 9000
+    /// §9.5). The library tells the number of no other id than the first.
+    fn exchange_first_id(&self, quic: &mut quiche::Connection) {
+        // Without others the path in use may have it, too.
+        let is_shared = self.first_id == ConnectionId::new(&quic.destination_id());
+        if quic.available_dcids() > 0 && !is_shared {
+            let _exchanged_before = quic.retire_dcid(0);
         }
     }
 
