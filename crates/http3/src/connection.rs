@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use boring::ssl::SslRef;
 use quiche::h3::{self, NameValue};
 
-use crate::datagram::MAX_DATAGRAM_BYTES;
+use crate::datagram::{MAX_DATAGRAM_BYTES, NetworkPath};
 use crate::id::ConnectionId;
-use crate::limits::QuicConfig;
+use crate::limits::{IDS, QuicConfig};
+use crate::migration::Migration;
 use crate::token::RetryOrigin;
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
@@ -38,20 +39,8 @@ const CONTROL_STREAM: u64 = 3;
 /// More finished requests than this are looked through for those that the client has acknowledged.
 const UNSETTLED: usize = 64;
 
-/// Timeouts of a path that the client has left. Those before have sent what few packets were under way there.
-const STRANDED_TIMEOUTS: usize = 4;
-
 /// Datagrams of a full train. Content waits until the congestion window lets so many leave together.
 const TRAIN_DATAGRAMS: usize = 44;
-
-/// A path: this server's address and the client's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetworkPath {
-    /// This server's.
-    pub local: SocketAddr,
-    /// The client's.
-    pub client: SocketAddr,
-}
 
 /// What has happened on a stream.
 #[derive(Debug)]
@@ -114,9 +103,10 @@ pub struct ConnectionEnd {
 
 /// The server's side of one connection.
 pub struct ServerConnection {
-    quic: quiche::Connection,
+    /// Boxed, as the next one: this type moves from task to task, and a future keeps the place of what has moved out of it.
+    quic: Box<quiche::Connection>,
     /// `None` until the handshake lets this side send.
-    http: Option<h3::Connection>,
+    http: Option<Box<h3::Connection>>,
     http_config: Rc<h3::Config>,
     /// Requests whose work has not ended.
     open: BTreeSet<u64>,
@@ -127,9 +117,7 @@ pub struct ServerConnection {
     promises: [u8; 32],
     packets: u64,
     packets_max: u64,
-    migrations: u64,
-    /// Timeouts of the paths that the client has left, from which on the connection is stranded.
-    stranded_at: usize,
+    migration: Migration,
     /// Whether content need not fill a train now.
     may_send_little: bool,
     /// What of the congestion window has to be free for content.
@@ -145,7 +133,7 @@ impl std::fmt::Debug for ServerConnection {
 
 impl AsMut<SslRef> for ServerConnection {
     fn as_mut(&mut self) -> &mut SslRef {
-        self.quic.as_mut()
+        (*self.quic).as_mut()
     }
 }
 
@@ -156,8 +144,9 @@ impl ServerConnection {
         config: &mut QuicConfig,
         (id, reset_token): (ConnectionId, u128),
         origin: Option<RetryOrigin>,
-        NetworkPath { local, client }: NetworkPath,
+        path: NetworkPath,
     ) -> Option<Self> {
+        let NetworkPath { local, client } = path;
         config.quic.set_stateless_reset_token(Some(reset_token));
         let accepted = match &origin {
             None => quiche::accept(&id.quic(), None, local, client, &mut config.quic),
@@ -170,7 +159,7 @@ impl ServerConnection {
             }
         };
         Some(Self {
-            quic: accepted.ok()?,
+            quic: Box::new(accepted.ok()?),
             http: None,
             http_config: Rc::clone(&config.http),
             open: BTreeSet::new(),
@@ -179,8 +168,7 @@ impl ServerConnection {
             promises: config.promises,
             packets: 0,
             packets_max: config.packets,
-            migrations: 0,
-            stranded_at: usize::MAX,
+            migration: Migration::new(path),
             may_send_little: false,
             train_bytes: 0,
             goaway: None,
@@ -193,40 +181,27 @@ impl ServerConnection {
     }
 
     /// Takes one datagram, which is decrypted in place. One that is no packet of this connection changes nothing.
-    pub fn receive(&mut self, bytes: &mut [u8], NetworkPath { local, client }: NetworkPath) {
+    pub fn receive(&mut self, bytes: &mut [u8], path: NetworkPath) {
+        if !self.migration.takes(&self.quic, path) {
+            return;
+        }
+        let NetworkPath { local, client } = path;
         // An error has ended the connection, which its state tells, or concerns this datagram alone.
         let _told_by_state = self.quic.recv(bytes, quiche::RecvInfo { from: client, to: local });
-        while let Some(event) = self.quic.path_event_next() {
-            match event {
-                // The client may have no more than one address at a time that it is sent to without proof.
-                quiche::PathEvent::New(local, client) => {
-                    let _without_id = self.quic.probe_path(local, client);
-                }
-                quiche::PathEvent::PeerMigrated(..) => {
-                    self.migrations += 1;
-                    self.stranded_at = self.timeouts_of_left_paths() + STRANDED_TIMEOUTS;
-                }
-                _ => {}
-            }
-        }
+        self.migration.follow(&mut self.quic);
         self.begin_http();
     }
 
-    fn timeouts_of_left_paths(&self) -> usize {
-        self.quic.path_stats().filter(|path| !path.active).map(|path| path.total_pto_count).sum()
-    }
-
-    /// Whether packets that went to an address that the client has left wait for acknowledgements which never come. At each
-    /// timeout of that path, which doubles each time, the library sends two of them again on the new path, and it takes none for
-    /// lost.
+    /// Whether packets that went to an address that the client has left stay without acknowledgement, although they were sent to
+    /// the new one: what they carried is not sent again.
     pub fn is_stranded(&self) -> bool {
-        self.migrations > 0 && self.timeouts_of_left_paths() >= self.stranded_at
+        self.migration.is_stranded()
     }
 
     /// Begins HTTP/3 as soon as this side may send.
     fn begin_http(&mut self) {
         if self.http.is_none() && (self.quic.is_established() || self.quic.is_in_early_data()) {
-            self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok();
+            self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok().map(Box::new);
         }
     }
 
@@ -426,10 +401,16 @@ impl ServerConnection {
 
     /// Writes the next datagram, if there is one to send; returns its length and where it goes.
     pub fn packet(&mut self, out: &mut [u8]) -> Option<(usize, NetworkPath)> {
-        let (length, info) = self.quic.send(out).ok()?;
+        let longest = out.len().min(self.migration.datagram_bytes());
+        let out = &mut out[..longest];
+        let (length, path) = match self.quic.send(out) {
+            Ok((length, info)) => (length, NetworkPath { local: info.from, client: info.to }),
+            Err(quiche::Error::Done) => self.migration.packet(&mut self.quic, out)?,
+            Err(_) => return None,
+        };
         self.packets += 1;
         self.begin_http();
-        Some((length, NetworkPath { local: info.from, client: info.to }))
+        Some((length, path))
     }
 
     /// When the next datagram is due, if the pace of the connection does not let it leave now: later than `horizon` from `now`.
@@ -450,6 +431,7 @@ impl ServerConnection {
     /// Follows timers that are due: losses, acknowledgements, the idle timeout.
     pub fn on_timeout(&mut self) {
         self.quic.on_timeout();
+        self.migration.follow(&mut self.quic);
     }
 
     /// Whether the handshake is complete.
@@ -509,7 +491,8 @@ impl ServerConnection {
 
     /// How many more ids the client takes, for migration.
     pub fn ids_wanted(&self) -> usize {
-        if self.quic.is_established() { self.quic.scids_left() } else { 0 }
+        let more = IDS.saturating_sub(self.quic.active_scids());
+        if self.quic.is_established() { self.quic.scids_left().min(more) } else { 0 }
     }
 
     /// Gives the client another id, with the token of its stateless reset. Returns whether it was taken.
@@ -530,7 +513,7 @@ impl ServerConnection {
     /// Packets received, sent and lost, and how often the client went to another address.
     pub fn counts(&self) -> [u64; 4] {
         let stats = self.quic.stats();
-        [stats.recv as u64, stats.sent as u64, stats.lost as u64, self.migrations]
+        [stats.recv as u64, stats.sent as u64, stats.lost as u64, self.migration.count()]
     }
 
     /// How the path in use carries what is sent: round-trip time, delivery rate in bytes per second, bytes sent, and bytes lost.

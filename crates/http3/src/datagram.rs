@@ -1,5 +1,7 @@
 //! What a datagram is for, before a connection has looked at it (RFC 8999, RFC 9000 §17).
 
+use std::net::SocketAddr;
+
 use crate::id::{CONNECTION_ID_BYTES, ConnectionId};
 
 /// The longest datagram that this server sends: what fits into an Ethernet frame with IPv6.
@@ -9,6 +11,15 @@ pub const MAX_DATAGRAM_BYTES: usize = 1452;
 const INITIAL_BYTES_MIN: usize = 1200;
 
 const LONG_HEADER: u8 = 0x80;
+
+/// A path: this server's address and the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkPath {
+    /// This server's.
+    pub local: SocketAddr,
+    /// The client's.
+    pub client: SocketAddr,
+}
 
 /// What a datagram is for.
 #[derive(Debug)]

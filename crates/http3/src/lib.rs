@@ -31,13 +31,12 @@ mod connection;
 mod datagram;
 mod id;
 mod limits;
+mod migration;
 mod schedule;
 mod token;
 
-pub use connection::{
-    ConnectionEnd, Fields, HeadSent, NetworkPath, ServerConnection, StreamEvent, StreamGone, code,
-};
-pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, version_negotiation};
+pub use connection::{ConnectionEnd, Fields, HeadSent, ServerConnection, StreamEvent, StreamGone, code};
+pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, NetworkPath, version_negotiation};
 pub use id::{CONNECTION_ID_BYTES, ConnectionId};
 pub use limits::{CongestionControl, Http3Limits, QuicConfig};
 pub use schedule::{Readiness, Schedule};

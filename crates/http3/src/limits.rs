@@ -6,6 +6,7 @@ use boring::ssl::SslContextBuilder;
 use quiche::h3;
 
 use crate::datagram::MAX_DATAGRAM_BYTES;
+use crate::migration::PATHS_MAX;
 
 /// How a connection finds out how much its path carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +85,7 @@ const CONTROL_WINDOW: u64 = 16 * 1024;
 const CONTROL_STREAMS: u64 = 8;
 
 /// Connection ids of this side that a client may hold, for migration.
-const IDS: u64 = 4;
+pub(crate) const IDS: usize = 4;
 
 /// Milliseconds for which this side may delay an acknowledgement.
 const ACK_DELAY: u64 = 25;
@@ -126,7 +127,8 @@ impl QuicConfig {
         quic.set_initial_max_stream_data_uni(CONTROL_WINDOW);
         quic.set_initial_max_streams_bidi(limits.streams);
         quic.set_initial_max_streams_uni(CONTROL_STREAMS);
-        quic.set_active_connection_id_limit(IDS);
+        // The library takes as many paths as ids of the client.
+        quic.set_active_connection_id_limit(PATHS_MAX);
         quic.set_max_ack_delay(ACK_DELAY);
         quic.set_path_challenge_recv_max_queue_len(CHALLENGES);
         quic.set_cc_algorithm(match limits.congestion_control {

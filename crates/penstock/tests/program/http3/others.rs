@@ -1,6 +1,6 @@
-//! Clients of other authors: curl_cffi (ngtcp2 and nghttp3), and `penstock load`'s congestion controls against the server.
+//! Clients of other authors: curl_cffi (ngtcp2 and nghttp3), quic-go, and `penstock load`'s congestion controls against the server.
 
-use penstock_testkit::{Setup, Tool};
+use penstock_testkit::{Setup, Tool, until};
 use serde_json::Value;
 
 use super::{PYTHON, setup};
@@ -34,6 +34,26 @@ fn curl_over_ngtcp2_gets_what_is_in_the_file() {
     assert_eq!((lines.len(), lines[0], lines[2]), (3, whole.as_str(), whole.as_str()), "{text}");
     assert!(lines[1].starts_with("404 30 "), "{text}");
     server.counted("penstock_http_connections_total", &["version=\"h3\""], 1.0);
+}
+
+/// It probes the path from its new port first (RFC 9000 §8.2), and takes another connection id there.
+#[test]
+fn a_client_of_quic_go_goes_to_another_port_in_the_middle_of_a_response_and_gets_the_rest() {
+    const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quicgo");
+    if !std::path::Path::new(CLIENT).exists() {
+        println!("NOT TESTED: needs a client of quic-go; scripts/install-needs test builds it");
+        return;
+    }
+    let server = setup().workers(3).start();
+    let file = server.file("clip.mp4", 8_000_000);
+    let came = server.directory().join("came");
+    let client = Tool::new(CLIENT).arg(server.certificates().authority()).arg(server.https().to_string());
+    let client = client.args(["/clip.mp4", "3000000"]).arg(&came);
+    assert_eq!(client.run().ok().text(), "200\n");
+    file.assert_range(0..file.len, &std::fs::read(&came).unwrap());
+    server.counted("penstock_http_connections_total", &["version=\"h3\""], 1.0);
+    let counted = || server.metrics().sum("penstock_quic_migrations_total", &[]);
+    until("the migrations", || (counted() >= 1.0).then_some(()));
 }
 
 #[test]
