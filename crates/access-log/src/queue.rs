@@ -1,4 +1,4 @@
-//! The queue to the log thread, bounded in records and in bytes.
+//! The queue to the log thread, bounded in lines and in bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,61 +6,52 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
 use penstock_metrics::{LogCounters, LogLoss};
 
-use crate::record::Record;
-
-/// The end of the queue where records are put. Cheap to clone.
-#[derive(Debug)]
-pub struct Sink<R> {
+/// The end of the queue where lines are put. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Sink {
     /// `None` only wakes the thread, so that it checks its flags.
-    queue: SyncSender<Option<Box<R>>>,
+    queue: SyncSender<Option<Vec<u8>>>,
     pub(super) shared: Arc<LogState>,
-    text_bytes_max: usize,
-}
-
-impl<R> Clone for Sink<R> {
-    fn clone(&self) -> Self {
-        let Self { queue, shared, text_bytes_max } = self;
-        Self { queue: queue.clone(), shared: Arc::clone(shared), text_bytes_max: *text_bytes_max }
-    }
+    bytes_max: usize,
 }
 
 /// State that the sinks, the owner and the log thread share.
 #[derive(Debug)]
 pub(super) struct LogState {
     pub(super) counters: Arc<LogCounters>,
-    /// Bytes of client text in the queue: the number of records alone would be a loose bound of its memory.
-    pub(super) text_bytes: AtomicUsize,
+    /// Bytes of the lines in the queue: their number alone would be a loose bound of its memory.
+    pub(super) bytes: AtomicUsize,
     pub(super) reopen: AtomicBool,
     pub(super) stop: AtomicBool,
 }
 
-/// Returns both ends of a queue of at most `records` records with at most `text_bytes` bytes of client text.
-pub(super) fn queue<R>(
-    records: usize,
-    text_bytes: usize,
+/// Returns both ends of a queue of at most `lines` lines with at most `bytes_max` bytes.
+pub(super) fn queue(
+    lines: usize,
+    bytes_max: usize,
     counters: Arc<LogCounters>,
-) -> (Sink<R>, Receiver<Option<Box<R>>>) {
-    let (queue, receiver) = mpsc::sync_channel(records);
+) -> (Sink, Receiver<Option<Vec<u8>>>) {
+    let (queue, receiver) = mpsc::sync_channel(lines);
     let shared = Arc::new(LogState {
         counters,
-        text_bytes: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
         reopen: AtomicBool::new(false),
         stop: AtomicBool::new(false),
     });
-    (Sink { queue, shared, text_bytes_max: text_bytes }, receiver)
+    (Sink { queue, shared, bytes_max }, receiver)
 }
 
-impl<R: Record> Sink<R> {
-    /// Queues a record, or drops and counts it. Never waits.
-    pub fn record(&self, record: R) {
-        let bytes = record.text_bytes();
+impl Sink {
+    /// Queues a line with its line end, or drops and counts it. Never waits.
+    pub fn line(&self, line: Vec<u8>) {
+        let bytes = line.len();
         let shared = &self.shared;
-        if shared.text_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.text_bytes_max {
+        if shared.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.bytes_max {
             shared.release(bytes);
             shared.counters.lost(LogLoss::QueueFull, 1);
             return;
         }
-        let loss = match self.queue.try_send(Some(Box::new(record))) {
+        let loss = match self.queue.try_send(Some(line)) {
             Ok(()) => return,
             Err(TrySendError::Full(_)) => LogLoss::QueueFull,
             Err(TrySendError::Disconnected(_)) => LogLoss::Closed,
@@ -80,8 +71,8 @@ impl<R: Record> Sink<R> {
 }
 
 impl LogState {
-    /// Subtracts the client text of a record that left the queue.
+    /// Subtracts the bytes of a line that left the queue.
     pub(super) fn release(&self, bytes: usize) {
-        self.text_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -13,25 +13,8 @@ use tempfile::TempDir;
 use super::*;
 
 /// A target, which is the whole line.
-#[derive(Debug)]
-struct Line(Vec<u8>);
-
-impl Record for Line {
-    type Format = ();
-
-    fn text_bytes(&self) -> usize {
-        self.0.len()
-    }
-
-    fn write_line(&self, (): &(), lines: &mut Vec<u8>) -> io::Result<()> {
-        lines.extend_from_slice(&self.0);
-        lines.push(b'\n');
-        Ok(())
-    }
-}
-
-fn record(target: &[u8]) -> Line {
-    Line(target.to_vec())
+fn line_of(target: &[u8]) -> Vec<u8> {
+    [target, b"\n"].concat()
 }
 
 /// A temporary directory with a log.
@@ -49,8 +32,8 @@ impl LogDirectory {
         self.root.path().join("access.jsonl")
     }
 
-    fn open(&self) -> AccessLog<Line> {
-        AccessLog::open(&self.path(), (), Arc::clone(&self.counters)).unwrap()
+    fn open(&self) -> AccessLog {
+        AccessLog::open(&self.path(), Arc::clone(&self.counters)).unwrap()
     }
 
     fn lost(&self, why: LogLoss) -> u64 {
@@ -81,7 +64,7 @@ fn records_of_many_workers_arrive_whole() {
             let sink = log.sink();
             scope.spawn(move || {
                 for number in 0..RECORDS {
-                    sink.record(record(format!("/{worker}/{number}").as_bytes()));
+                    sink.line(line_of(format!("/{worker}/{number}").as_bytes()));
                 }
             });
         }
@@ -102,7 +85,7 @@ fn records_of_many_workers_arrive_whole() {
 fn a_log_is_appended_to() {
     let directory = LogDirectory::new();
     for _ in 0..2 {
-        directory.open().sink().record(record(b"/"));
+        directory.open().sink().line(line_of(b"/"));
     }
     assert_eq!(lines(&fs::read_to_string(directory.path()).unwrap()).len(), 2);
 }
@@ -112,10 +95,10 @@ fn a_log_that_another_program_truncates_begins_anew_without_a_hole() {
     let directory = LogDirectory::new();
     let log = directory.open();
     for number in 0..3 {
-        log.sink().record(record(b"/before"));
+        log.sink().line(line_of(b"/before"));
         directory.await_written(2 * number + 1);
         OpenOptions::new().write(true).truncate(true).open(directory.path()).unwrap();
-        log.sink().record(record(b"/behind"));
+        log.sink().line(line_of(b"/behind"));
         directory.await_written(2 * number + 2);
         assert_eq!(fs::read(directory.path()).unwrap(), b"/behind\n");
     }
@@ -131,15 +114,15 @@ fn a_socket_gets_each_line_as_a_datagram_of_syslog_also_after_its_receiver_was_s
         let length = receiver.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     };
-    log.sink().record(record(b"/one"));
-    log.sink().record(record(b"/two"));
+    log.sink().line(line_of(b"/one"));
+    log.sink().line(line_of(b"/two"));
     let tag = format!("<190>penstock[{}]: ", std::process::id());
     assert_eq!(received(&receiver), format!("{tag}/one"));
     assert_eq!(received(&receiver), format!("{tag}/two"));
     drop(receiver);
     fs::remove_file(directory.path()).unwrap();
     let receiver = UnixDatagram::bind(directory.path()).unwrap();
-    log.sink().record(record(b"/three"));
+    log.sink().line(line_of(b"/three"));
     assert_eq!(received(&receiver), format!("{tag}/three"));
     directory.await_written(3);
 }
@@ -149,12 +132,12 @@ fn after_a_rotation_new_records_go_to_the_new_file() {
     let directory = LogDirectory::new();
     let log = directory.open();
     let sink = log.sink();
-    sink.record(record(b"/old"));
+    sink.line(line_of(b"/old"));
     directory.await_written(1);
     let rotated = directory.root.path().join("access.jsonl.1");
     fs::rename(directory.path(), &rotated).unwrap();
     log.reopen();
-    sink.record(record(b"/new"));
+    sink.line(line_of(b"/new"));
     drop(log);
     assert_eq!(lines(&fs::read_to_string(rotated).unwrap())[0], "/old");
     let text = fs::read_to_string(directory.path()).unwrap();
@@ -171,7 +154,7 @@ fn a_log_that_cannot_be_reopened_continues_in_the_old_file() {
     fs::rename(directory.path(), &rotated).unwrap();
     fs::create_dir(directory.path()).unwrap();
     log.reopen();
-    log.sink().record(record(b"/still"));
+    log.sink().line(line_of(b"/still"));
     drop(log);
     assert_eq!(lines(&fs::read_to_string(rotated).unwrap()).len(), 1);
     assert_eq!(directory.lost(LogLoss::WriteError), 0);
@@ -180,10 +163,10 @@ fn a_log_that_cannot_be_reopened_continues_in_the_old_file() {
 #[test]
 fn a_full_disk_loses_the_records_and_has_no_other_effect() {
     let directory = LogDirectory::new();
-    let log = AccessLog::<Line>::open(Path::new("/dev/full"), (), Arc::clone(&directory.counters)).unwrap();
+    let log = AccessLog::open(Path::new("/dev/full"), Arc::clone(&directory.counters)).unwrap();
     let sink = log.sink();
     for _ in 0..100 {
-        sink.record(record(b"/"));
+        sink.line(line_of(b"/"));
     }
     drop(log);
     assert_eq!(directory.lost(LogLoss::WriteError), 100);
@@ -194,7 +177,7 @@ fn a_full_disk_loses_the_records_and_has_no_other_effect() {
 fn a_file_that_cannot_be_opened_is_an_error_at_once() {
     let directory = LogDirectory::new();
     let path = directory.root.path().join("missing/access.jsonl");
-    let error = AccessLog::<Line>::open(&path, (), Arc::clone(&directory.counters)).unwrap_err();
+    let error = AccessLog::open(&path, Arc::clone(&directory.counters)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
@@ -202,7 +185,7 @@ fn a_file_that_cannot_be_opened_is_an_error_at_once() {
 fn a_named_pipe_without_a_reader_is_an_error_at_once() {
     let directory = LogDirectory::new();
     assert!(Command::new("mkfifo").arg(directory.path()).status().unwrap().success());
-    let error = AccessLog::<Line>::open(&directory.path(), (), Arc::clone(&directory.counters)).unwrap_err();
+    let error = AccessLog::open(&directory.path(), Arc::clone(&directory.counters)).unwrap_err();
     assert_eq!(error.to_string(), "it is a named pipe that no process reads");
 }
 
@@ -212,14 +195,14 @@ fn records_after_the_end_are_counted_as_lost() {
     let log = directory.open();
     let sink = log.sink();
     drop(log);
-    sink.record(record(b"/"));
+    sink.line(line_of(b"/"));
     assert_eq!(directory.lost(LogLoss::Closed), 1);
 }
 
 /// A log that writes to a full pipe without a reader: its thread is stuck in the first write.
 struct StuckLog {
     directory: LogDirectory,
-    log: AccessLog<Line>,
+    log: AccessLog,
     pipe: fs::File,
     filled: usize,
 }
@@ -232,8 +215,7 @@ impl StuckLog {
         let mut pipe = OpenOptions::new().read(true).write(true).open(directory.path()).unwrap();
         let filled = rustix::pipe::fcntl_getpipe_size(&pipe).unwrap();
         pipe.write_all(&vec![b' '; filled]).unwrap();
-        let log =
-            AccessLog::with_limits(&directory.path(), (), Arc::clone(&directory.counters), limits).unwrap();
+        let log = AccessLog::with_limits(&directory.path(), Arc::clone(&directory.counters), limits).unwrap();
         Self { directory, log, pipe, filled }
     }
 }
@@ -255,8 +237,8 @@ fn lines_in(text: &[u8]) -> u64 {
 }
 
 const SMALL: Limits = Limits {
-    queue_records: 16,
-    queue_text_bytes: 1 << 20,
+    queue_lines: 16,
+    queue_bytes: 1 << 20,
     gather: Duration::ZERO,
     close_deadline: Duration::from_secs(60),
 };
@@ -267,7 +249,7 @@ fn a_full_queue_drops_records_and_counts_every_one() {
     let StuckLog { directory, log, pipe, filled } = StuckLog::new(SMALL);
     let sink = log.sink();
     for _ in 0..RECORDS {
-        sink.record(record(&[b'a'; 400]));
+        sink.line(line_of(&[b'a'; 400]));
     }
     let lost = directory.lost(LogLoss::QueueFull);
     assert!(lost > 0);
@@ -283,26 +265,26 @@ fn a_full_queue_drops_records_and_counts_every_one() {
 #[test]
 fn the_queue_is_bounded_in_bytes_too() {
     const RECORDS: u64 = 4_000;
-    let limits = Limits { queue_records: 8192, queue_text_bytes: 10_000, ..SMALL };
+    let limits = Limits { queue_lines: 8192, queue_bytes: 10_000, ..SMALL };
     let StuckLog { directory, log, pipe, filled } = StuckLog::new(limits);
     let sink = log.sink();
     for _ in 0..RECORDS {
-        sink.record(record(&[b'a'; 900]));
-        assert!(sink.shared.text_bytes.load(Ordering::Relaxed) <= limits.queue_text_bytes);
+        sink.line(line_of(&[b'a'; 900]));
+        assert!(sink.shared.bytes.load(Ordering::Relaxed) <= limits.queue_bytes);
     }
     let lost = directory.lost(LogLoss::QueueFull);
     assert!(lost > 0);
     let reader = thread::spawn(move || read_lines(pipe, filled, RECORDS - lost));
     drop(log);
     assert_eq!(lines(&reader.join().unwrap()).len() as u64, RECORDS - lost);
-    assert_eq!(sink.shared.text_bytes.load(Ordering::Relaxed), 0, "all bytes of the queue are released");
+    assert_eq!(sink.shared.bytes.load(Ordering::Relaxed), 0, "all bytes of the queue are released");
 }
 
 #[test]
 fn closing_does_not_wait_longer_than_its_deadline_for_a_stuck_disk() {
     let limits = Limits { close_deadline: Duration::from_millis(20), ..SMALL };
     let StuckLog { directory, log, pipe, filled } = StuckLog::new(limits);
-    log.sink().record(record(b"/"));
+    log.sink().line(line_of(b"/"));
     drop(log);
     assert_eq!(directory.counters.total_written(), 0);
     // When the disk answers, the thread still writes its batch.

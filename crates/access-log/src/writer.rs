@@ -1,4 +1,4 @@
-//! The log thread: takes records from the queue, formats them as lines, and appends them to the file.
+//! The log thread: takes lines from the queue and appends them to the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,17 +17,15 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::queue::LogState;
-use crate::record::Record;
 use crate::syslog::{SyslogSocket, is_socket};
 
 const WARNING_INTERVAL: Duration = Duration::from_secs(limits::ACCESS_LOG_WARNING_SECONDS);
 
 /// The state of the log thread.
 #[derive(Debug)]
-pub(super) struct Writer<R: Record> {
+pub(super) struct Writer {
     file: LogFile,
-    format: R::Format,
-    records: Receiver<Option<Box<R>>>,
+    queue: Receiver<Option<Vec<u8>>>,
     shared: Arc<LogState>,
     gather: Duration,
     batch: Batch,
@@ -78,26 +76,26 @@ struct Outage {
     last_warning: Option<Instant>,
 }
 
-impl<R: Record> Writer<R> {
+impl Writer {
     pub(super) fn new(
-        (file, format): (LogFile, R::Format),
-        records: Receiver<Option<Box<R>>>,
+        file: LogFile,
+        queue: Receiver<Option<Vec<u8>>>,
         shared: Arc<LogState>,
         gather: Duration,
     ) -> Self {
-        Self { file, format, records, shared, gather, batch: Batch::default(), outage: Outage::default() }
+        Self { file, queue, shared, gather, batch: Batch::default(), outage: Outage::default() }
     }
 
-    /// Writes records until the log is closed, then writes the rest of the queue.
+    /// Writes lines until the log is closed, then writes the rest of the queue.
     pub(super) fn run(mut self) {
-        while let Ok(first) = self.records.recv() {
+        while let Ok(first) = self.queue.recv() {
             self.add(first);
             if !self.shared.stop.load(Ordering::Acquire) {
                 thread::sleep(self.gather);
             }
             self.write_all_queued();
             if self.shared.stop.load(Ordering::Acquire) {
-                // Records that were queued before the stop flag was set are still in the queue.
+                // Lines that were queued before the stop flag was set are still in the queue.
                 self.write_all_queued();
                 return;
             }
@@ -117,25 +115,21 @@ impl<R: Record> Writer<R> {
         }
     }
 
-    /// Takes records until the batch is full or the queue empty. Returns whether the queue may hold more.
+    /// Takes lines until the batch is full or the queue empty. Returns whether the queue may hold more.
     fn fill_batch(&mut self) -> bool {
         while self.batch.lines.len() < limits::ACCESS_LOG_BATCH_BYTES {
-            match self.records.try_recv() {
-                Ok(record) => self.add(record),
+            match self.queue.try_recv() {
+                Ok(line) => self.add(line),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return false,
             }
         }
         true
     }
 
-    fn add(&mut self, record: Option<Box<R>>) {
-        let Some(record) = record else { return };
-        self.shared.release(record.text_bytes());
-        let whole = self.batch.lines.len();
-        if let Err(error) = record.write_line(&self.format, &mut self.batch.lines) {
-            self.batch.lines.truncate(whole);
-            self.lost(1, &error);
-        }
+    fn add(&mut self, line: Option<Vec<u8>>) {
+        let Some(line) = line else { return };
+        self.shared.release(line.len());
+        self.batch.lines.extend_from_slice(&line);
     }
 
     fn write_batch(&mut self) {

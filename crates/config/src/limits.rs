@@ -288,8 +288,8 @@ pub const ACCESS_LOG_QUEUE: usize = 16 * 1024;
 /// Bytes of a path or agent that are kept for the access log.
 pub const ACCESS_LOG_FIELD_BYTES: usize = 1024;
 
-/// Text of the access log lines that wait to be written; more lines are dropped and counted.
-pub const ACCESS_LOG_QUEUE_TEXT_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of the access log lines that wait to be written; more lines are dropped and counted.
+pub const ACCESS_LOG_QUEUE_BYTES: usize = 16 * 1024 * 1024;
 
 /// How long access log lines gather after the first, so that many share one wake-up and one write.
 pub const ACCESS_LOG_GATHER_MILLISECONDS: u64 = 20;

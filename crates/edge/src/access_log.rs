@@ -1,33 +1,26 @@
-//! A record of one response, and its form as a line of JSON in the access log.
+//! A record of one response, and its form as a line of the access log. The worker that gave the response makes the line.
 
 mod format;
 mod sampling;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub(crate) use sampling::Logging;
 
 use std::borrow::Cow;
-use std::io;
-use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
-
-use penstock_config::LogFormat;
 use penstock_content::RequestId;
 use penstock_http::cmcd::Cmcd;
 use penstock_origin::http::Upstream;
 use penstock_tls::Ja4;
 use serde::{Serialize, Serializer};
 
+use time::Rfc3339;
+
 use crate::metrics::{Carried, HandshakeFacts, OutletKind, ShortReason};
-
-/// The log of responses.
-pub type AccessLog = penstock_access_log::AccessLog<Record>;
-
-/// A worker's end of the log.
-pub type Sink = penstock_access_log::Sink<Record>;
 
 /// The record of one response.
 #[derive(Clone, Debug)]
@@ -96,7 +89,7 @@ pub struct Record {
     pub without_request: bool,
 }
 
-/// Bytes from a client, cut to a bound; the log thread decodes them.
+/// Bytes from a client, cut to a bound; the line has them as UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(Box<[u8]>);
 
@@ -129,7 +122,7 @@ impl Unsigned<'_> {
 
     fn shown(&self) -> Cow<'_, str> {
         let text = self.0.as_str();
-        if !Self::MARKS.iter().any(|mark| text.contains(mark)) {
+        if !text.contains("hmac") {
             return text;
         }
         let mut shown = String::with_capacity(text.len());
@@ -154,28 +147,11 @@ impl Serialize for Unsigned<'_> {
     }
 }
 
-impl penstock_access_log::Record for Record {
-    type Format = LogFormat;
-
-    fn text_bytes(&self) -> usize {
-        let optional =
-            [&self.referer, &self.user_agent, &self.range, &self.client_certificate].into_iter().flatten();
-        let texts = [&self.host, &self.method, &self.target].into_iter().chain(optional);
-        let names = self.player.iter().flat_map(|player| [&player.session, &player.content]).flatten();
-        let url = self.upstream.as_ref().map_or(0, |upstream| upstream.url.len());
-        texts.map(|text| text.0.len()).sum::<usize>() + names.map(|name| name.len()).sum::<usize>() + url
-    }
-
-    fn write_line(&self, format: &LogFormat, lines: &mut Vec<u8>) -> io::Result<()> {
-        format::write_line(self, format, lines)
-    }
-}
-
 /// The fields of a line, in their order. Fields that do not apply are omitted.
 #[derive(Serialize)]
 struct Line<'a> {
-    time: String,
-    client_ip: String,
+    time: Rfc3339,
+    client_ip: IpAddr,
     client_port: u16,
     host: &'a Text,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -253,8 +229,8 @@ struct Tls<'a> {
 impl<'a> Line<'a> {
     fn of(record: &'a Record) -> Self {
         Self {
-            time: rfc3339(record.time),
-            client_ip: record.client.ip().to_canonical().to_string(),
+            time: Rfc3339::of(record.time),
+            client_ip: record.client.ip().to_canonical(),
             client_port: record.client.port(),
             host: &record.host,
             site: record.site.as_ref(),
@@ -327,16 +303,4 @@ fn of_millionths(share: u64) -> f64 {
 /// Milliseconds with three decimals.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// The time in UTC with milliseconds (RFC 3339); a clock set before 1970 shows 1970.
-fn rfc3339(time: SystemTime) -> String {
-    format!("{:.3}", timestamp(time))
-}
-
-/// The time; times beyond the year 9999 are shown as its last second.
-fn timestamp(time: SystemTime) -> Timestamp {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let milliseconds = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)
 }

@@ -13,8 +13,8 @@ use penstock_content::{
 };
 use penstock_http::{BodyFraming, HttpVersion, Method, Rejection, Request, Status, head_length};
 use penstock_http2::PREFACE;
-use penstock_sys::end_of_round;
 use penstock_sys::socket::carriage;
+use penstock_sys::{Recycled, end_of_round};
 use tokio::task::coop::consume_budget;
 
 use crate::carrier::{
@@ -60,13 +60,13 @@ pub(crate) async fn serve(mut connection: Box<Connection>) -> Option<Box<Connect
             }
             Next::Head(head) => {
                 is_used = true;
-                if !Box::pin(answer(&mut connection, Ok(&head), &settings)).await {
+                if !Recycled::new(|| answer(&mut connection, Ok(&head), &settings)).await {
                     break CLOSE_NOTIFY;
                 }
             }
             Next::Refused(rejection) => {
                 is_used = true;
-                if !Box::pin(answer(&mut connection, Err(rejection), &settings)).await {
+                if !Recycled::new(|| answer(&mut connection, Err(rejection), &settings)).await {
                     break CLOSE_NOTIFY;
                 }
             }

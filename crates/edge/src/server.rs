@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use penstock_access_log::AccessLog;
 use penstock_acme::Acme;
 use penstock_config::{Config, Listener};
 use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
@@ -22,7 +23,6 @@ use penstock_sys::lock::Unpoisoned;
 use penstock_tls::tickets::TicketKeyring;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::access_log::AccessLog;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
 use crate::background::{Purger, Reach};
@@ -239,7 +239,7 @@ impl Server {
         let control = &mut *guard;
         // Everything that can fail comes before the first thing that changes.
         let keeps_log = match (&control.access_log, &config.log.access) {
-            (Some(log), Some(configured)) => log.is_of(&configured.path, &configured.format),
+            (Some(log), Some(configured)) => log.is_at(&configured.path),
             (open, configured) => open.is_none() && configured.is_none(),
         };
         let new_log = if keeps_log { None } else { open_access_log(config, &self.metrics)? };
@@ -466,7 +466,7 @@ fn prepare(
 
 fn open_access_log(config: &Config, metrics: &Metrics) -> Result<Option<AccessLog>, StartError> {
     let open = |log: &penstock_config::AccessLog| {
-        AccessLog::open(&log.path, log.format.clone(), metrics.access_log())
+        AccessLog::open(&log.path, metrics.access_log())
             .map_err(|source| StartError::AccessLog { path: log.path.clone(), source })
     };
     config.log.access.as_ref().map(open).transpose()

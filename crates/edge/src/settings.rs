@@ -9,6 +9,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use penstock_access_log::Sink;
 use penstock_config::{Acme, Config, CountedMetrics, Limits, SessionCache, StrikePlace, limits};
 use penstock_content::{GivenTier, Peers, SiteTable, Store};
 use penstock_egress::{KernelPlan, OutletLimits};
@@ -20,7 +21,7 @@ use penstock_tls::strikes::{StrikeLimits, StrikeRegister};
 use penstock_tls::tickets::TicketKeyring;
 use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
-use crate::access_log::{Logging, Sink};
+use crate::access_log::Logging;
 use crate::metrics::{Metrics, RateId, SiteId};
 use crate::tls::{CertificateSet, ChallengeAnswers, RemoteKeys, TlsState};
 

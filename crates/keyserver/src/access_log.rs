@@ -1,15 +1,11 @@
 //! The log of operations: one JSON line for each.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
 use penstock_keys::protocol::Opcode;
 use penstock_tls::remote_key::KeyId;
 use serde_json::json;
-
-/// The log of operations.
-pub(crate) type AccessLog = penstock_access_log::AccessLog<Operation>;
 
 /// What a line says of one operation.
 #[derive(Debug)]
@@ -26,15 +22,9 @@ pub(crate) struct Operation {
     pub(crate) seconds: f64,
 }
 
-impl penstock_access_log::Record for Operation {
-    type Format = ();
-
-    fn text_bytes(&self) -> usize {
-        let optional = [&self.key_name, &self.server_name].into_iter().flatten();
-        self.client.len() + optional.map(String::len).sum::<usize>()
-    }
-
-    fn write_line(&self, (): &(), lines: &mut Vec<u8>) -> io::Result<()> {
+impl Operation {
+    /// The operation as a line, with its line end.
+    pub(crate) fn line(&self) -> Vec<u8> {
         let line = json!({
             "time": self.time.to_string(),
             "client": self.client,
@@ -48,8 +38,6 @@ impl penstock_access_log::Record for Operation {
             "result": self.result,
             "seconds": self.seconds,
         });
-        serde_json::to_writer(&mut *lines, &line)?;
-        lines.push(b'\n');
-        Ok(())
+        format!("{line}\n").into_bytes()
     }
 }

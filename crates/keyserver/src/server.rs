@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use penstock_access_log::AccessLog;
 use penstock_config::{KeyserverConfig, limits};
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::MutualServer;
@@ -19,7 +20,6 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 
-use crate::access_log::AccessLog;
 use crate::clients::Clients;
 use crate::connection::{Admission, Connection};
 use crate::counters::Counters;
@@ -143,7 +143,7 @@ impl Keyserver {
         let tls = mutual(config)?;
         let open = self.shared.access_log.load_full();
         let is_same = match (open.as_ref(), &config.access_log) {
-            (Some(log), Some(path)) => log.is_of(path, &()),
+            (Some(log), Some(path)) => log.is_at(path),
             (open, configured) => open.is_none() && configured.is_none(),
         };
         let log = if is_same { open } else { open_log(config, &self.shared.counters)?.map(Arc::new) };
@@ -250,7 +250,7 @@ fn mutual(config: &KeyserverConfig) -> Result<MutualServer, StartError> {
 
 fn open_log(config: &KeyserverConfig, counters: &Counters) -> Result<Option<AccessLog>, StartError> {
     let open = |path: &PathBuf| {
-        AccessLog::open(path, (), Arc::clone(&counters.access_log))
+        AccessLog::open(path, Arc::clone(&counters.access_log))
             .map_err(|error| StartError::AccessLog(path.clone(), error))
     };
     config.access_log.as_ref().map(open).transpose()

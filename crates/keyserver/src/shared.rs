@@ -4,8 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use penstock_access_log::AccessLog;
 
-use crate::access_log::{AccessLog, Operation};
+use crate::access_log::Operation;
 use crate::clients::Clients;
 use crate::counters::Counters;
 use crate::keyring::Keyring;
@@ -30,7 +31,7 @@ impl KeyserverState {
     /// Logs an operation, if there is an access log.
     pub(crate) fn log(&self, operation: impl FnOnce() -> Operation) {
         if let Some(log) = &*self.access_log.load() {
-            log.sink().record(operation());
+            log.sink().line(operation().line());
         }
     }
 }

@@ -5,10 +5,21 @@ use std::io::{self, Write as _};
 use penstock_config::LogFormat;
 use serde_json::Value;
 
-use super::{Line, Record, Text, Unsigned, timestamp};
+use super::time::timestamp;
+use super::{Line, Record, Text, Unsigned};
 
-/// Appends a record as one line.
-pub(super) fn write_line(record: &Record, format: &LogFormat, lines: &mut Vec<u8>) -> io::Result<()> {
+/// What most lines need, so that a line is not moved while it grows.
+const LINE_BYTES: usize = 768;
+
+/// A record as one line, with its line end.
+pub(super) fn line(record: &Record, format: &LogFormat) -> Vec<u8> {
+    let mut line = Vec::with_capacity(LINE_BYTES);
+    let written = write_line(record, format, &mut line);
+    debug_assert!(written.is_ok(), "memory takes every line: {written:?}");
+    line
+}
+
+fn write_line(record: &Record, format: &LogFormat, lines: &mut Vec<u8>) -> io::Result<()> {
     match format {
         LogFormat::Json(None) => serde_json::to_writer(&mut *lines, &Line::of(record))?,
         LogFormat::Json(Some(names)) => {

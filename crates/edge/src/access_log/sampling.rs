@@ -2,14 +2,16 @@
 
 use std::cell::Cell;
 
-use penstock_config::{AccessLog, LogSample};
+use penstock_access_log::Sink;
+use penstock_config::{AccessLog, LogFormat, LogSample};
 
-use super::{Record, Sink};
+use super::{Record, format};
 
 /// The access log, as the responses of a worker see it.
 #[derive(Clone)]
 pub(crate) struct Logging {
     sink: Sink,
+    format: LogFormat,
     sample: LogSample,
     /// By number, whether a site leaves lines; `None` if all do, and what no site answers.
     sites: Option<Vec<bool>>,
@@ -22,7 +24,13 @@ impl Logging {
     pub(crate) fn new<'n>(sink: Sink, configured: &AccessLog, names: impl Iterator<Item = &'n str>) -> Self {
         let chosen = |hosts: &Vec<String>| names.map(|name| hosts.iter().any(|host| host == name)).collect();
         let sites = configured.sites.as_ref().map(chosen);
-        Self { sink, sample: configured.sample, sites, connections: configured.connections }
+        Self {
+            sink,
+            format: configured.format.clone(),
+            sample: configured.sample,
+            sites,
+            connections: configured.connections,
+        }
     }
 
     /// Whether a response of this site may leave a line. `turn` counts the responses of the worker.
@@ -42,11 +50,11 @@ impl Logging {
             }
     }
 
-    /// Queues a record, unless only others are wanted. Never waits.
-    pub(crate) fn record(&self, record: Record) {
+    /// Queues the line of a record, unless only others are wanted. Never waits.
+    pub(crate) fn record(&self, record: &Record) {
         let is_error = record.status >= 400 || record.short.is_some() || record.without_request;
         if is_error || self.sample != LogSample::Errors {
-            self.sink.record(record);
+            self.sink.line(format::line(record, &self.format));
         }
     }
 }

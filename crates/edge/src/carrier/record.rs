@@ -103,7 +103,7 @@ impl Recording {
             }
         }
         if let (Some(log), Some(record)) = (&settings.access_log, self.log) {
-            log.record(Record {
+            log.record(&Record {
                 time: began(duration),
                 body_bytes,
                 duration,
@@ -130,7 +130,7 @@ pub(crate) fn record_refusal(
     let log = settings.access_log.as_ref().filter(|log| log.may_log(None, &carrier.worker.unlogged));
     let Some(log) = log else { return };
     let time = began(duration);
-    log.record(Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
+    log.record(&Record { time, duration, first_byte, short: sent.short, ..of_carrier(carrier, status) });
 }
 
 /// Logs a connection of a client that ends without a request, if the log has such: it began at `since`. `refusal` is why its
@@ -141,7 +141,7 @@ pub(crate) fn record_connection(carrier: CarriedBy<'_>, since: Instant, refusal:
     if log.may_log(None, &carrier.worker.unlogged) {
         let duration = since.elapsed();
         let time = began(duration);
-        log.record(Record { time, duration, refusal, without_request: true, ..of_carrier(carrier, 0) });
+        log.record(&Record { time, duration, refusal, without_request: true, ..of_carrier(carrier, 0) });
     }
 }
 

@@ -4,20 +4,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::stream::{FuturesUnordered, Stream as _};
+use penstock_sys::Recycled;
 
 /// The tasks of streams, and how they are made of what the client has opened.
 pub(crate) struct StreamTasks<F, M> {
     make: M,
     /// Those that wait for something. Not there while the connection is idle. Boxed: the set itself holds the space of one,
     /// also while it is empty.
-    waiting: Option<FuturesUnordered<Pin<Box<F>>>>,
-    /// The memory of a task that has ended, for the next one.
-    spare: Option<Pin<Box<F>>>,
+    waiting: Option<FuturesUnordered<Recycled<F>>>,
 }
 
 impl<F: Future<Output = ()>, M> StreamTasks<F, M> {
     pub(crate) fn new(make: M) -> Self {
-        Self { make, waiting: None, spare: None }
+        Self { make, waiting: None }
     }
 
     /// Runs the task of a stream as far as it goes at once. Most requests are answered by that.
@@ -25,17 +24,10 @@ impl<F: Future<Output = ()>, M> StreamTasks<F, M> {
     where
         M: Fn(O) -> F,
     {
-        let mut task = match self.spare.take() {
-            Some(mut spare) => {
-                spare.set((self.make)(opened));
-                spare
-            }
-            None => Box::pin((self.make)(opened)),
-        };
-        match task.as_mut().poll(context) {
-            Poll::Ready(()) => self.spare = Some(task),
+        let mut task = Recycled::new(|| (self.make)(opened));
+        if Pin::new(&mut task).poll(context).is_pending() {
             // Polled once more there, and from then on when its own waker says so.
-            Poll::Pending => self.waiting.get_or_insert_default().push(task),
+            self.waiting.get_or_insert_default().push(task);
         }
     }
 
@@ -56,7 +48,7 @@ impl<F: Future<Output = ()>, M> StreamTasks<F, M> {
     /// Gives back memory that an idle connection does not need.
     pub(crate) fn release_memory(&mut self) {
         if self.is_empty() {
-            (self.waiting, self.spare) = (None, None);
+            self.waiting = None;
         }
     }
 }

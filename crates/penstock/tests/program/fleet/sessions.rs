@@ -98,6 +98,7 @@ fn what_is_not_sealed_by_this_fleet_resumes_nothing() {
     }
     fs::write(fleet.path().join("fleet.key"), "g".repeat(64)).unwrap();
     let stranger = serving(&fleet.setup("c", SHARED));
+    stranger.tolerate_warning("uses this store with another secret");
     assert_eq!(resume(&stranger, &swapped), "New");
     assert_eq!(operations(&stranger, "session_find", "miss"), 1.0);
     assert_eq!(resume(&other, &swapped), "Reused");

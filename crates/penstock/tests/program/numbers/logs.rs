@@ -91,13 +91,19 @@ fn lines_go_to_a_socket_of_syslog() {
     assert_eq!(datagram, expected);
 }
 
-/// Fills the socket and the queue of a log that nothing reads, by long targets.
+/// The fields of a line, of which clients make the last three long.
+const LONG: &str = "fields: [status, target, referer, user_agent]";
+
+/// Fills the socket and the queue of a log that nothing reads, by lines of some 5 KiB: each quote becomes two bytes.
 fn ask_until_lines_are_dropped(server: &Server) {
-    let target = format!("/{}", "x".repeat(6_000));
+    let (target, quotes) = ("x".repeat(1_024), "\"".repeat(1_024));
+    let request = format!(
+        "GET /{target} HTTP/1.1\r\nHost: localhost\r\nReferer: {quotes}\r\nUser-Agent: {quotes}\r\n\r\n"
+    );
     let mut client = Client::plain(server);
     until("lines that are dropped", || {
         for _ in 0..500 {
-            assert_eq!(client.get(&target).status, 404);
+            assert_eq!(client.request(request.as_str()).status, 404);
         }
         let dropped = server.metrics().sum("penstock_access_log_dropped_total", &["reason=\"queue_full\""]);
         (dropped > 0.0).then_some(())
@@ -109,7 +115,7 @@ fn a_receiver_of_syslog_that_does_not_read_delays_no_request_and_gets_later_line
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let receiver = UnixDatagram::bind(&path).unwrap();
-    let server = server_with(&format!("path: {}, fields: [status, target]", path.display()), SITE);
+    let server = server_with(&format!("path: {}, {LONG}", path.display()), SITE);
     server.file("clip.mp4", 1_000);
     ask_until_lines_are_dropped(&server);
     // Nothing reads any more when it ends.
@@ -138,7 +144,7 @@ fn a_receiver_of_syslog_that_does_not_read_does_not_keep_the_program_from_ending
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let _receiver = UnixDatagram::bind(&path).unwrap();
-    let server = server_with(&format!("path: {}, fields: [target]", path.display()), SITE);
+    let server = server_with(&format!("path: {}, {LONG}", path.display()), SITE);
     ask_until_lines_are_dropped(&server);
     server.expect_warning("the access log is stuck in a write");
     server.signal(Signal::TERM);
