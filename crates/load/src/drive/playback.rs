@@ -243,6 +243,9 @@ async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, routes: &mut Routes, fe
         Some(target) => workload.request_at(&target.authority(), "GET", &target.path, fetch.range.as_deref()),
     };
     request.is_delta = fetch.kind == FetchKind::DeltaManifest;
+    if let Some(said) = &fetch.cmcd {
+        request.fields.push(("CMCD-Request".to_owned(), said.clone()));
+    }
     let handling = BodyHandling { keep: &keep, pace: &pace, ..BodyHandling::DROP };
     let route = routes.to(&fetch.target, || viewer.route(&fetch.target));
     let answered = requests::fetch(worker, route, elsewhere, &request, &handling).await;

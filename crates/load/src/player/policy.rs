@@ -1,6 +1,7 @@
 //! Chooses the next fetch of a player.
 
 mod action;
+mod cmcd;
 mod decide;
 mod playlists;
 mod presentation;

@@ -26,6 +26,8 @@ pub struct Fetch {
     pub range: Option<String>,
     /// The kind of resource.
     pub kind: FetchKind,
+    /// What the player says of itself: the value of `CMCD-Request`.
+    pub cmcd: Option<String>,
 }
 
 /// The kind of a resource.

@@ -112,12 +112,10 @@ impl Player {
         let Some(item) = track.next_item() else { return PlayerAction::Leave };
         let (uri, range) = item.place();
         let range = range.map(str::to_owned);
-        let target = self.place(which).join(uri);
+        let Ok(target) = self.place(which).join(uri) else { return PlayerAction::Leave };
+        let cmcd = self.config.cmcd.then(|| self.said_with(which, &item, &target));
         self.in_flight[slot.index()] = Some(InFlight::Item { which, item, since: now });
-        match target {
-            Ok(target) => PlayerAction::Fetch(Fetch { target, range, kind: FetchKind::Media }),
-            Err(_) => PlayerAction::Leave,
-        }
+        PlayerAction::Fetch(Fetch { target, range, kind: FetchKind::Media, cmcd })
     }
 
     /// Changes the rendition, from the next segment on.

@@ -40,6 +40,11 @@ impl Qualities {
         found.unwrap_or(self.level)
     }
 
+    /// The measured throughput in bits per second.
+    pub(super) fn throughput(&self) -> Option<u64> {
+        self.throughput
+    }
+
     /// Notes that this many bytes took this long.
     pub(super) fn measure(&mut self, bytes: u64, took: Duration) {
         let microseconds = took.as_micros().max(1);

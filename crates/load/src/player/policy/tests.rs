@@ -1,4 +1,5 @@
 mod audio;
+mod cmcd;
 mod low_latency;
 
 use std::time::Duration;
