@@ -3,10 +3,12 @@
 mod action;
 mod cmcd;
 mod decide;
+mod pathway;
 mod playlists;
 mod presentation;
 mod quality;
 mod state;
+mod steering;
 mod take;
 mod track;
 mod tracks;
