@@ -1,4 +1,5 @@
-// hls.js, dash.js and Shaka in a real Chromium: what they say (CMCD), what they are told (CMSD), and where they are sent (steering).
+// hls.js, dash.js and Shaka in a real Chromium: what they say (CMCD), what they are told (CMSD), where they are sent (steering), and the
+// tokens that they carry.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +12,7 @@ import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { CHROMIUM, FLAGS } from './browser.js';
-import { serve } from './server.js';
+import { program, serve } from './server.js';
 
 const PATIENCE_MS = 60_000; // how long a loaded machine may take for any step
 const SEGMENTS = 40; // of one second each
@@ -25,7 +26,7 @@ const PLAYERS = {
 };
 const PAGE = `<!doctype html><video muted></video>${Object.keys(PLAYERS).map((script) => `<script src="${script}"></script>`).join('')}`;
 
-let directory, media, origin, pages, server, browser, context, page;
+let directory, media, ranges, key, origin, pages, server, guarded, browser, context, page;
 let asked = []; // what the origin was asked for: targets and fields
 let changed = {}; // texts in place of files of the origin, by path
 let faults, requests, responses; // of the browser
@@ -50,7 +51,7 @@ const freePort = async () => {
 function answer(request, response) {
   asked.push({ target: request.url, fields: request.headers });
   const path = request.url.split('?')[0];
-  const file = join(media, path.split('/').at(-1));
+  const file = join(path.includes('/ranges/') ? ranges : media, path.split('/').at(-1));
   const type = TYPES[path.split('.').at(-1)] ?? 'application/octet-stream';
   const fields = { 'Content-Type': type, 'Cache-Control': 'max-age=600', ETag: '"1"' };
   if (changed[path]) {
@@ -79,9 +80,16 @@ before(async () => {
   directory = mkdtempSync(join(tmpdir(), 'penstock-players-'));
   media = join(directory, 'media');
   mkdirSync(media);
-  execFileSync('ffmpeg', ['-v', 'error', '-f', 'lavfi', '-i', `testsrc2=size=320x180:rate=10:duration=${SEGMENTS}`,
-    '-c:v', 'libx264', '-preset', 'ultrafast', '-b:v', '100k', '-g', '10', '-keyint_min', '10', '-sc_threshold', '0',
-    '-f', 'dash', '-seg_duration', '1', '-use_timeline', '0', '-hls_playlist', '1', join(media, 'manifest.mpd')], { stdio: 'pipe' });
+  ranges = join(directory, 'ranges');
+  mkdirSync(ranges);
+  // The second one is a file whose segments are byte ranges.
+  for (const [folder, layout] of [[media, ['-use_timeline', '0']], [ranges, ['-single_file', '1']]]) {
+    execFileSync('ffmpeg', ['-v', 'error', '-f', 'lavfi', '-i', `testsrc2=size=320x180:rate=10:duration=${SEGMENTS}`,
+      '-c:v', 'libx264', '-preset', 'ultrafast', '-b:v', '100k', '-g', '10', '-keyint_min', '10', '-sc_threshold', '0',
+      '-f', 'dash', '-seg_duration', '1', ...layout, '-hls_playlist', '1', join(folder, 'manifest.mpd')], { stdio: 'pipe' });
+  }
+  key = join(directory, 'token.key');
+  writeFileSync(key, '00112233445566778899aabbccddeeff', { mode: 0o600 });
   origin = await listen(answer);
   pages = await listen((request, response) => {
     const file = PLAYERS[request.url];
@@ -90,12 +98,17 @@ before(async () => {
   });
   const site = (host, keys) => `  - {hosts: [${host}], origin: {http: ["http://${address(origin)}"]}, cors: {origins: ["*"]}, cache: {prefetch: 0}${keys}}\n`;
   server = await serve(['-c', configuration('edge', site('"127.0.0.1"', ', cmcd: {prefetch: true}, cmsd: true') + site('localhost', ''))], HTTP);
+  guarded = await serve(['-c', configuration('guarded', `  - {origin: {http: ["http://${address(origin)}"]},
+    cors: {origins: ["http://${address(pages)}"], credentials: true}, tokens: {format: akamai, key: ${key}, cookie: hdntl, set_cookie: true},
+    routes: [{path: /penstock/*, tokens: {format: penstock, key: ${key}}}]}\n`)], HTTP);
   browser = await chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, '--autoplay-policy=no-user-gesture-required'], headless: true });
 });
 
 after(async () => {
   await browser?.close();
-  if (server) assert.equal(await server.stop(), 0, 'the program ends cleanly when told to');
+  for (const one of [server, guarded]) {
+    if (one) assert.equal(await one.stop(), 0, 'the program ends cleanly when told to');
+  }
   close(origin);
   close(pages);
   rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
@@ -120,30 +133,33 @@ afterEach(async () => {
 const isSegment = (url) => /chunk-.*\.m4s/.test(url);
 const playedTo = (seconds) => page.waitForFunction((s) => document.querySelector('video').currentTime >= s, seconds);
 
-/** Plays with hls.js. */
-const withHls = (url, cmcd, rate = 1) => page.evaluate(([url, cmcd, rate]) => {
-  const hls = new Hls({ cmcd, maxBufferLength: 2, maxMaxBufferLength: 2 });
+/** Plays with hls.js, at this rate, with cookies or without. */
+const withHls = (url, cmcd, rate = 1, withCredentials = false) => page.evaluate(([url, cmcd, rate, withCredentials]) => {
+  const xhrSetup = (request) => { request.withCredentials = withCredentials; };
+  const hls = new Hls({ cmcd, xhrSetup, maxBufferLength: 2, maxMaxBufferLength: 2 });
   const video = document.querySelector('video');
   hls.loadSource(url);
   hls.attachMedia(video);
   hls.on(Hls.Events.MANIFEST_PARSED, () => { video.playbackRate = rate; video.play(); });
-}, [url, cmcd, rate]);
+}, [url, cmcd, rate, withCredentials]);
 
 /** Plays with dash.js. */
-const withDash = (url, cmcd, more = {}) => page.evaluate(([url, cmcd, more]) => {
+const withDash = (url, cmcd, more = {}, withCredentials = false) => page.evaluate(([url, cmcd, more, withCredentials]) => {
   const player = dashjs.MediaPlayer().create();
+  player.setXHRWithCredentialsForType(null, withCredentials);
   player.updateSettings({ streaming: { cmcd, ...more } });
   player.initialize(document.querySelector('video'), url, true);
-}, [url, cmcd, more]);
+}, [url, cmcd, more, withCredentials]);
 
 /** Plays with Shaka. */
-const withShaka = (url, cmcd) => page.evaluate(async ([url, cmcd]) => {
+const withShaka = (url, cmcd, withCredentials = false) => page.evaluate(async ([url, cmcd, withCredentials]) => {
   const player = new shaka.Player();
   await player.attach(document.querySelector('video'));
+  player.getNetworkingEngine().registerRequestFilter((_type, request) => { request.allowCrossSiteCredentials = withCredentials; });
   player.configure({ cmcd, streaming: { bufferingGoal: 4 } });
   await player.load(url);
   document.querySelector('video').play();
-}, [url, cmcd]);
+}, [url, cmcd, withCredentials]);
 
 for (const [name, play] of [
   ['Shaka', (url, useHeaders) => withShaka(`${url}/manifest.mpd`, { enabled: true, contentId: 'film', useHeaders })],
@@ -167,6 +183,33 @@ for (const [name, play] of [
       const targets = asked.map(({ target }) => target);
       assert.deepEqual(targets.filter((target, place) => targets.indexOf(target) !== place), [], 'each is asked for once');
       assert.deepEqual(asked.filter(({ target, fields }) => /cmcd/i.test(target + Object.keys(fields))), []);
+    });
+  }
+}
+
+for (const [format, place, mark] of [['penstock', 'path', '/token='], ['akamai', 'cookie', 'hdnts=']]) {
+  for (const [name, manifest, play] of [
+    ['hls.js', 'master.m3u8', (url) => withHls(url, undefined, 1, true)],
+    ['dash.js', 'manifest.mpd', (url) => withDash(url, { enabled: false }, {}, true)],
+    ['Shaka', 'manifest.mpd', (url) => withShaka(url, { enabled: false }, true)],
+  ]) {
+    test(`${name} plays byte ranges with a token of ${format} in the ${place}`, async () => {
+      const folder = `/${format}/${name}/`;
+      const sign = ['sign', `${folder}ranges/${manifest}`, '--format', format, '--key-file', key, '--prefix', folder, '--expires', '1h'];
+      const target = execFileSync(program, [...sign, '--in', place === 'path' ? 'path' : 'query', '--key-id', 'one']).toString().trim();
+      await play(`http://${guarded.http}${target}`);
+      await playedTo(3);
+      const media = responses.filter((response) => response.url().includes('manifest-stream0.mp4') && response.request().method() === 'GET');
+      assert.ok(media.length >= 4, `${media.length} requests for media`);
+      for (const response of media) {
+        assert.equal(response.status(), 206);
+        assert.equal(response.url().includes(mark), place === 'path', response.url());
+      }
+      assert.deepEqual(asked.filter(({ target, fields }) => /hmac|hdnt/.test(target + JSON.stringify(fields))), [], 'no origin sees it');
+      const status = async (path) => (await fetch(`http://${guarded.http}${path}`)).status;
+      const of = (path) => status(target.replace(`${name}/ranges/${manifest}`, path));
+      assert.equal(await status(`${folder}ranges/manifest-stream0.mp4`), 403, 'without it');
+      assert.deepEqual([await of(`${name}/ranges/manifest-stream0.mp4`), await of('other/ranges/manifest-stream0.mp4')], [200, 403]);
     });
   }
 }

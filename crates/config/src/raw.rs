@@ -44,7 +44,7 @@ section! {
         cluster: Spanned<Cluster>, "section", "off";
         /// A store that several edges share; see [fleet.md](fleet.md).
         fleet: Spanned<Fleet>, "section", "off";
-        /// The admin listener: `/`, `/status.json`, `/healthz`, `/metrics`, `/cache/purge` and `/ciphers/chacha20` over plain HTTP.
+        /// The admin listener: `/`, `/status.json`, `/healthz`, `/metrics`, `/cache/purge`, `/tokens/revoke` and `/ciphers/chacha20` over plain HTTP.
         admin: Spanned<Admin>, "section", "off";
         /// Logs other than the program's own on stderr.
         log: Spanned<Log>, "section", "";
@@ -470,7 +470,7 @@ section! {
         deadline: Text, "time", "20ms";
         /// The name of this edge; each has another.
         name: Text, "name", "host name and port of the first listener";
-        /// A directory of this program's own for the last ticket keys, so that a start without the store has them, and for the position in the stream of purges, so that a start applies those that were missed only.
+        /// A directory of this program's own for the last ticket keys, so that a start without the store has them, for revoked ids of tokens, so that such a start refuses them, and for the position in the stream of purges, so that a start applies those that were missed only.
         state: Text, "directory", "not kept";
         /// PEM file: the authorities that sign the certificate of the store.
         ca: Text, "file", "those of the system";

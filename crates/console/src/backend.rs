@@ -29,8 +29,15 @@ pub trait Backend: Send + Sync + 'static {
     /// purge. Runs on a thread of its own, since it waits for a disk.
     ///
     /// # Errors
-    /// See [`PurgeError`].
-    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, PurgeError>;
+    /// See [`OrderError`].
+    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, OrderError>;
+
+    /// Refuses the tokens with these ids until a time, as it was written. `confirm` means what it does for a purge. Runs on a
+    /// thread of its own, since it waits for a disk.
+    ///
+    /// # Errors
+    /// See [`OrderError`].
+    fn revoke(&self, ids: &[String], expires: &str, confirm: bool) -> Result<serde_json::Value, OrderError>;
 
     /// The names of the numbers of [`Self::second`]. They stay the same while the console runs.
     fn series(&self) -> Vec<&'static str> {
@@ -85,9 +92,9 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why a purge did not happen, or not for good.
+/// Why a purge or a revocation did not happen, or not for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PurgeError {
+pub enum OrderError {
     /// The request is wrong: 400.
     Wrong(String),
     /// The program failed: 500.

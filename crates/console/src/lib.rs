@@ -1,4 +1,4 @@
-//! The admin listener: a page, metrics, health, status, one switch and purging, over plain HTTP/1.1.
+//! The admin listener: a page, metrics, health, status, one switch, purging and revoking, over plain HTTP/1.1.
 //!
 //! A thread of its own serves it, so that no worker waits for a scrape, and takes a point of the history each second. The
 //! crate imports the order of a purge and a comparison in constant time alone: what it shows comes from a [`Backend`].
@@ -23,14 +23,16 @@ mod deadline;
 mod feed;
 mod guard;
 mod history;
+mod order;
 mod page;
 mod purge;
 mod response;
+mod revoke;
 mod routes;
 mod server;
 mod socket;
 
-pub use backend::{Backend, Look, PurgeError, Readiness, Token};
+pub use backend::{Backend, Look, OrderError, Readiness, Token};
 pub use connections::ConsoleLimits;
 pub use server::Console;
 pub use socket::AdminSocket;

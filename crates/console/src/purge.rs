@@ -1,15 +1,14 @@
 //! Purging: `POST /cache/purge?url=…`, or the method PURGE with the URL itself as other caches have it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use hyper::{Method, Request, Response, StatusCode};
 use penstock_cache::purge::{PurgeOrder, PurgeTarget};
-use serde_json::json;
 
-use crate::backend::{Backend, PurgeError};
+use crate::backend::Backend;
 use crate::guard::{refuse_other_pages, refuse_web_page};
-use crate::response::{json, method_not_allowed, plain};
+use crate::order::{self, decoded};
+use crate::response::{method_not_allowed, plain};
 
 /// Where POST purges.
 pub(crate) const PATH: &str = "/cache/purge";
@@ -73,35 +72,7 @@ fn parse(query: &str) -> Option<(PurgeOrder, bool)> {
 }
 
 async fn carry_out(backend: Arc<dyn Backend>, order: PurgeOrder, confirm: bool) -> Response<String> {
-    // A purge waits for a disk; health checks do not wait with it.
-    let purged = tokio::task::spawn_blocking(move || backend.purge(&order, confirm)).await;
-    match purged {
-        Ok(Ok(result)) => json(StatusCode::OK, &result),
-        Ok(Err(PurgeError::Wrong(what))) => json(StatusCode::BAD_REQUEST, &json!({"error": what})),
-        Ok(Err(PurgeError::Failed(what))) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": what})),
-        Err(error) => {
-            tracing::error!(%error, "a purge was not finished");
-            json(StatusCode::INTERNAL_SERVER_ERROR, &json!({"error": "the purge was not finished"}))
-        }
-    }
-}
-
-/// Decodes percent-encoding once; `None` if it is malformed or does not decode to UTF-8.
-fn decoded(value: &str) -> Option<Cow<'_, str>> {
-    if !value.contains('%') {
-        return Some(Cow::Borrowed(value));
-    }
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.chars();
-    while let Some(letter) = rest.next() {
-        if letter == '%' {
-            let mut digit = || rest.next()?.to_digit(16);
-            bytes.push(u8::try_from(digit()? << 4 | digit()?).ok()?);
-        } else {
-            bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
-        }
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
+    order::carry_out("the purge", move || backend.purge(&order, confirm)).await
 }
 
 #[cfg(test)]

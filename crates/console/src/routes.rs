@@ -8,7 +8,7 @@ use crate::backend::{Backend, Readiness};
 use crate::feed::Feed;
 use crate::guard::{refuse_foreign_host, refuse_other_pages, refuse_without_token};
 use crate::response::{asset, html, json, json_text, method_not_allowed, metrics, plain};
-use crate::{assets, page, purge};
+use crate::{assets, page, purge, revoke};
 
 const CHACHA20: &str = "/ciphers/chacha20";
 const EVENTS: &str = "/events";
@@ -61,6 +61,7 @@ async fn whole<B>(request: Request<B>, backend: Arc<dyn Backend>, feed: &Feed) -
         EVENTS => only_get(&request, || plain(StatusCode::OK, "")),
         CHACHA20 => chacha20(&request, &*backend),
         purge::PATH => purge::by_query(&request, backend).await,
+        revoke::PATH => revoke::by_query(&request, backend).await,
         path => match assets::find(path) {
             Some((kind, text)) => only_get(&request, || asset(kind, text.to_owned())),
             None => plain(StatusCode::NOT_FOUND, "not found\n"),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use penstock_cache::purge::PurgeOrder;
-use penstock_console::{AdminSocket, Backend, Console, ConsoleLimits, PurgeError, Readiness};
+use penstock_console::{AdminSocket, Backend, Console, ConsoleLimits, OrderError, Readiness};
 use serde_json::{Value, json};
 
 /// Something to show.
@@ -50,16 +50,23 @@ impl Backend for Program {
         Ok(self.chacha20())
     }
 
-    fn purge(&self, order: &PurgeOrder, _confirm: bool) -> Result<Value, PurgeError> {
+    fn purge(&self, order: &PurgeOrder, _confirm: bool) -> Result<Value, OrderError> {
         match order.target.text() {
-            "wrong" => Err(PurgeError::Wrong("`wrong` is no URL".to_owned())),
-            "full" => Err(PurgeError::Failed("the disk is full".to_owned())),
+            "wrong" => Err(OrderError::Wrong("`wrong` is no URL".to_owned())),
+            "full" => Err(OrderError::Failed("the disk is full".to_owned())),
             "slow" => {
                 self.purging.store(true, Ordering::Relaxed);
                 drop(self.disk.lock().unwrap());
                 Ok(json!({}))
             }
             value => Ok(json!({"kind": order.target.kind().label(), "value": value, "soft": order.soft})),
+        }
+    }
+
+    fn revoke(&self, ids: &[String], expires: &str, confirm: bool) -> Result<Value, OrderError> {
+        match expires {
+            "soon" => Err(OrderError::Wrong("`soon` is no time".to_owned())),
+            _ => Ok(json!({"ids": ids, "expires": expires, "confirm": confirm})),
         }
     }
 
@@ -219,6 +226,21 @@ fn a_web_page_cannot_turn_the_switch() {
         Origin: https://evil.example\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(exchange(console.address(), request).status, 403);
     assert_eq!(*program.mode.lock().unwrap(), "client");
+}
+
+#[test]
+fn revoking_is_a_post_with_ids_and_a_time() {
+    let console = console(&program(), LIMITS);
+    let said = |method: &str, target: &str| {
+        let answer = ask(&console, method, target);
+        (answer.status, serde_json::from_str::<Value>(&answer.body).unwrap_or_default())
+    };
+    let wanted = json!({"ids": ["a&b", "c"], "expires": "6h", "confirm": true});
+    assert_eq!(said("POST", "/tokens/revoke?id=a%26b&expires=6h&id=c&fleet=1"), (200, wanted));
+    let refused = said("POST", "/tokens/revoke?id=a&expires=soon");
+    assert_eq!(refused, (400, json!({"error": "`soon` is no time"})));
+    assert_eq!(said("POST", "/tokens/revoke?id=a").0, 400);
+    assert_eq!(said("GET", "/tokens/revoke?id=a&expires=6h").0, 405);
 }
 
 #[test]
@@ -428,7 +450,12 @@ fn requests_of_a_page_of_another_origin_change_nothing() {
         let request = format!("{line} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {site}\r\n\r\n");
         exchange(console.address(), request.as_bytes()).status
     };
-    for line in ["POST /cache/purge?everything=1", "PURGE /a", "POST /ciphers/chacha20?mode=never"] {
+    for line in [
+        "POST /cache/purge?everything=1",
+        "PURGE /a",
+        "POST /ciphers/chacha20?mode=never",
+        "POST /tokens/revoke?id=a&expires=1h",
+    ] {
         for foreign in ["cross-site", "same-site", "odd"] {
             assert_eq!(status(line, foreign), 403, "{line} {foreign}");
         }

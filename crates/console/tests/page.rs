@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_cache::purge::PurgeOrder;
-use penstock_console::{Backend, Console, ConsoleLimits, PurgeError, Readiness, Token};
+use penstock_console::{Backend, Console, ConsoleLimits, OrderError, Readiness, Token};
 use serde_json::{Value, json};
 
 /// Something with one number, which counts the seconds.
@@ -49,8 +49,12 @@ impl Backend for Program {
         Ok(Value::Null)
     }
 
-    fn purge(&self, order: &PurgeOrder, _confirm: bool) -> Result<Value, PurgeError> {
+    fn purge(&self, order: &PurgeOrder, _confirm: bool) -> Result<Value, OrderError> {
         Ok(json!({"purged": 1, "value": order.target.text()}))
+    }
+
+    fn revoke(&self, ids: &[String], _expires: &str, _confirm: bool) -> Result<Value, OrderError> {
+        Ok(json!({"revoked": ids.len()}))
     }
 
     fn is_own_name(&self, name: &str) -> bool {

@@ -16,6 +16,9 @@ use crate::remembered::{Bitrates, CompressedManifests, FileHeads, ObjectHeads};
 use crate::requester::Requester;
 use crate::site::KnownKeys;
 
+/// Whether the tokens with an id count no longer. Must not wait.
+pub type IsRevoked = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// The surroundings of the content path: one for each worker, shared by its requests and its fills.
 pub struct Context {
     /// Monotonic and wall-clock time.
@@ -48,6 +51,8 @@ pub struct Context {
     pub fetches: Arc<Networks>,
     /// Fetches that one client network may have under way; 0 is no limit.
     pub fetches_per_network: Cell<usize>,
+    /// Ids of tokens that count no longer, beside the lists of sites; `None` if there are none.
+    pub is_revoked: Option<IsRevoked>,
     /// Source of random numbers, for multipart boundaries.
     pub random: fn() -> u64,
 }

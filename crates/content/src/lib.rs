@@ -54,7 +54,7 @@ mod tests;
 
 pub use cache_status::CacheStatus;
 pub use clock::Clock;
-pub use context::Context;
+pub use context::{Context, IsRevoked};
 pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_config::{Config, StorePlace, limits};
-use penstock_fleet::{Fleet, FleetOptions, FleetView, StoreAddress, StoreFacts, StoreLogin};
+use penstock_fleet::{Fleet, FleetOptions, FleetView, RevokedLimits, StoreAddress, StoreFacts, StoreLogin};
 use penstock_tls::Outbound;
 
 /// How long a start waits for the store.
@@ -68,5 +68,6 @@ fn options(config: &Config) -> io::Result<Option<FleetOptions>> {
         deadline: fleet.deadline,
         tickets: config.tls.tickets.shared.then_some(config.tls.tickets.policy),
         session_lifetime: Duration::from_secs(u64::from(limits::SESSION_LIFETIME_SECONDS)),
+        revoked: RevokedLimits { ids: limits::FLEET_REVOKED_IDS, kept: limits::TOKEN_LEEWAY_MAX },
     }))
 }

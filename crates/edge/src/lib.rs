@@ -36,7 +36,7 @@ pub use penstock_content::{
     BusySlots, GivenTier, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged,
     StoredObject, check_space, contents, tokens,
 };
-pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetView, PurgeReport, StoreFacts};
+pub use penstock_fleet::{EdgeStatus, FleetKeyUse, FleetReport, FleetView, StoreFacts};
 pub use penstock_metrics as metrics;
 pub use server::{Inheritance, InheritedSockets, ListenSocket, Server};
 pub use settings::StartError;

@@ -1,5 +1,6 @@
 //! All workers together: start, reload, drain, stop.
 mod bound;
+mod fleet_orders;
 mod hand_over;
 mod orders;
 mod sockets;
@@ -17,15 +18,15 @@ use std::time::{Duration, Instant, SystemTime};
 use penstock_access_log::AccessLog;
 use penstock_acme::Acme;
 use penstock_config::{Config, Listener};
-use penstock_content::{PeerStatus, PurgeFailure, PurgeOrder, Purged, catch_up};
-use penstock_fleet::{PurgeReport, PurgeSink};
+use penstock_content::{PeerStatus, catch_up};
+use penstock_fleet::PurgeSink;
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::tickets::TicketKeyring;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::background::Purger;
 use crate::background::refresh::Refresher;
 use crate::background::tickets::TicketRotation;
-use crate::background::{Purger, Reach};
 use crate::clients::ConnectionCount;
 use crate::fleet;
 use crate::fleet::Membership;
@@ -404,26 +405,6 @@ impl Server {
         let control = self.control();
         let clients = control.listeners.iter().filter(|bound| bound.purpose == Purpose::Clients);
         clients.map(|bound| bound.address).collect()
-    }
-
-    /// Purges what is cached, also by the other nodes of the cluster and the other edges of the fleet. Blocks until that is
-    /// written down here, nodes have confirmed it or had time to, and edges that are present have applied it or
-    /// `patience` has passed. The report is `None` without a fleet.
-    ///
-    /// # Errors
-    /// See [`PurgeFailure`]; a purge that is not valid is not passed on.
-    pub fn purge(
-        &self,
-        order: &PurgeOrder,
-        patience: Duration,
-    ) -> Result<(Purged, Option<PurgeReport>), PurgeFailure> {
-        let outcome = self.purger.purge(order, Reach::Cluster);
-        if matches!(outcome, Err(PurgeFailure::Wrong(_))) {
-            return outcome.map(|purged| (purged, None));
-        }
-        let fleet = self.tls_state.fleet.as_ref();
-        let report = fleet.map(|fleet| fleet.purge(order, patience));
-        outcome.map(|purged| (purged, report))
     }
 
     /// The nodes of the cluster; none without a cluster.

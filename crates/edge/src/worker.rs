@@ -164,6 +164,7 @@ impl Worker {
             waits: Arc::clone(&common.waits),
             fetches: Arc::clone(&common.fetches),
             fetches_per_network: Cell::new(limits.fetches_per_network),
+            is_revoked: common.is_revoked.clone(),
             random: penstock_tls::random_number,
         };
         Self {

@@ -1,8 +1,8 @@
-//! The work of the fleet's thread: it connects, follows the stream of purges, and renews what this edge shares.
+//! The work of the fleet's thread: it connects, follows the streams of purges and revoked ids, and renews what this edge shares.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use penstock_sys::lock::Unpoisoned;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -10,13 +10,15 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::census::Census;
 use crate::connect::{StoreAddress, StoreLogin, connect};
 use crate::counters::Operation;
-use crate::edges::Edges;
+use crate::edges::{Edges, StreamsRead};
 use crate::link::{Fault, Link};
 use crate::outage::{Loss, Outage};
 use crate::purges::Purges;
+use crate::revocations::Revocations;
 use crate::sessions::SessionWriter;
 use crate::shared_tickets::SharedTickets;
 use crate::strikes::FleetStrikes;
+use crate::ticket_keys::seconds;
 
 /// Between two looks at the stream of purges. Each is also the probe of the circuit.
 const POLL: Duration = Duration::from_millis(100);
@@ -46,8 +48,8 @@ pub(crate) struct Reached {
     pub(crate) unreachable: bool,
     /// Ticket keys were compared with the store.
     pub(crate) tickets: bool,
-    /// The stream of purges was read to its end.
-    pub(crate) purges: bool,
+    /// The streams of purges and revoked ids were read to their ends.
+    pub(crate) streams: bool,
     /// How often the nodes of the cluster were read.
     pub(crate) node_lists: u64,
 }
@@ -73,6 +75,7 @@ impl Milestones {
 pub(crate) struct FleetDuties {
     pub(crate) link: Arc<Link>,
     pub(crate) purges: Arc<Purges>,
+    pub(crate) revocations: Arc<Revocations>,
     pub(crate) tickets: Arc<SharedTickets>,
     pub(crate) strikes: Arc<FleetStrikes>,
     pub(crate) edges: Arc<Edges>,
@@ -163,6 +166,7 @@ async fn rounds(parts: &FleetDuties, outage: &mut Outage) -> Loss {
             }
             let compared = parts.tickets.round().await;
             parts.purges.write_own().await;
+            keep_revocations(parts).await;
             renew(parts).await;
             parts.census.round().await;
             let nodes = parts.edges.tell_nodes().await;
@@ -177,15 +181,16 @@ async fn rounds(parts: &FleetDuties, outage: &mut Outage) -> Loss {
 /// Removes the entries whose answers can be too large, so that the next connection does not end the same way. What is lost is
 /// what an emptied store loses.
 async fn begin_again(parts: &FleetDuties) {
-    tracing::debug!("fleet: the purges and the list of edges in the store are written anew");
-    let names = [parts.purges.names().as_slice(), &[parts.edges.list_name(), Census::list_name()]].concat();
+    tracing::debug!("fleet: the purges, revoked ids and the list of edges in the store are written anew");
+    let lists = [parts.edges.list_name(), Census::list_name()];
+    let names = [&parts.purges.names()[..], &parts.revocations.names(), &lists].concat();
     parts.link.remove(Operation::PurgeRead, &names).await;
 }
 
-/// Reads the stream of purges to its end, or some thousand entries of it.
+/// Reads the streams to their ends, or some thousand entries of each.
 async fn follow(parts: &FleetDuties) -> Result<(), Fault> {
-    let (before, follows) = (parts.purges.position(), parts.purges.sink.get().is_some());
-    let mut is_at_end = false;
+    let before = read_of(parts);
+    let (follows, mut is_at_end) = (parts.purges.sink.get().is_some(), false);
     for _ in 0..parts.purges.polls_max() {
         let began = Instant::now();
         is_at_end = !parts.purges.poll().await?;
@@ -195,13 +200,35 @@ async fn follow(parts: &FleetDuties) -> Result<(), Fault> {
             break;
         }
     }
-    if follows && is_at_end {
-        parts.milestones.note(|reached| reached.purges = true);
+    let mut knows_revoked = false;
+    for _ in 0..parts.revocations.polls_max() {
+        knows_revoked = !parts.revocations.poll().await?;
+        parts.link.meter.answered();
+        if knows_revoked {
+            break;
+        }
     }
-    if parts.purges.position() != before {
+    if follows && is_at_end && knows_revoked {
+        parts.milestones.note(|reached| reached.streams = true);
+    }
+    if read_of(parts) != before {
         renew(parts).await;
     }
     Ok(())
+}
+
+fn read_of(parts: &FleetDuties) -> StreamsRead {
+    StreamsRead { purges: parts.purges.position(), revoked: parts.revocations.position() }
+}
+
+/// Forgets revoked ids that have ended, and keeps the others for the next process.
+async fn keep_revocations(parts: &FleetDuties) {
+    parts.revocations.known.forget(seconds(SystemTime::now()));
+    if parts.revocations.is_unsaved() {
+        let revocations = Arc::clone(&parts.revocations);
+        // A failure is logged.
+        drop(tokio::task::spawn_blocking(move || revocations.save()).await);
+    }
 }
 
 fn probed(link: &Link, took: Duration) {
@@ -215,5 +242,5 @@ fn probed(link: &Link, took: Duration) {
 }
 
 async fn renew(parts: &FleetDuties) {
-    parts.edges.renew(parts.purges.position(), parts.tickets.newest()).await;
+    parts.edges.renew(read_of(parts), parts.tickets.newest()).await;
 }

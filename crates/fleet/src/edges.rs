@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
 use crate::nodes::{NodeEntry, NodeSharing};
-use crate::position::Position;
+use crate::position::{EntryId, Position};
 use crate::seal::{Purpose, Sealer};
 use crate::ticket_keys::seconds;
 
@@ -40,6 +40,14 @@ pub struct EdgeStatus {
     /// The node of a cluster that it is; `None` if it does not share that.
     pub node: Option<NodeEntry>,
     pub(crate) purges: Option<Position>,
+    pub(crate) revoked: Option<EntryId>,
+}
+
+/// What an edge has read of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamsRead {
+    pub(crate) purges: Option<Position>,
+    pub(crate) revoked: EntryId,
 }
 
 /// Writes and reads the entries of edges.
@@ -63,13 +71,14 @@ impl Edges {
     }
 
     /// Says that this edge is there.
-    pub(crate) async fn renew(&self, purges: Option<Position>, newest_ticket_key: Option<String>) {
+    pub(crate) async fn renew(&self, read: StreamsRead, newest_ticket_key: Option<String>) {
         if self.has_successor.load(Relaxed) {
             return;
         }
         let record = json!({
             "at": seconds(SystemTime::now()),
-            "purges": purges.map(|position| position.to_string()),
+            "purges": read.purges.map(|position| position.to_string()),
+            "revoked": read.revoked.to_string(),
             "ticket_key": newest_ticket_key,
             "node": self.nodes.own().map(|node| node.to_json()),
         });
@@ -177,5 +186,6 @@ pub(crate) fn edge_of(name: &str, plain: &[u8], now: u64) -> Option<EdgeStatus> 
         newest_ticket_key: record["ticket_key"].as_str().map(str::to_owned),
         node: NodeEntry::from_json(&record["node"]),
         purges: record["purges"].as_str().and_then(Position::parse),
+        revoked: record["revoked"].as_str().and_then(EntryId::parse),
     })
 }

@@ -29,8 +29,10 @@ use crate::edges::{EdgeStatus, Edges};
 use crate::files::SharedFiles;
 use crate::link::Link;
 use crate::nodes::{NodeEntry, NodeSharing, NodeSink};
-use crate::position::Position;
+use crate::position::{EntryId, Position};
 use crate::purges::{PurgeProgress, PurgeSink, Purges};
+use crate::revocations::Revocations;
+use crate::revoked_ids::{RevokedIds, RevokedLimits, RevokedRecord};
 use crate::seal::Sealer;
 use crate::sessions::{FleetSessions, SealedSession, SessionWriter};
 use crate::shared_tickets::SharedTickets;
@@ -74,14 +76,16 @@ pub struct FleetOptions {
     pub tickets: Option<TicketPolicy>,
     /// How long a session stays in the store.
     pub session_lifetime: Duration,
+    /// How many revoked ids of tokens are kept, and for how long.
+    pub revoked: RevokedLimits,
 }
 
-/// How far a purge got.
+/// How far a purge or a revocation got.
 #[derive(Clone, Debug)]
-pub struct PurgeReport {
+pub struct FleetReport {
     /// Whether it is in the store. Otherwise this edge writes it there once the store answers.
     pub is_published: bool,
-    /// Each edge, and whether it has applied the purge; empty if the store does not answer.
+    /// Each edge, and whether it has applied it; empty if the store does not answer.
     pub edges: Vec<(EdgeStatus, bool)>,
 }
 
@@ -102,7 +106,7 @@ impl fmt::Debug for Fleet {
     }
 }
 
-/// How often a purge looks whether other edges have applied it.
+/// How often a purge or a revocation looks whether other edges have applied it.
 const CONFIRMATION_INTERVAL: Duration = Duration::from_millis(25);
 
 impl Fleet {
@@ -113,6 +117,7 @@ impl Fleet {
     pub fn start(options: FleetOptions) -> io::Result<Self> {
         let (parts, sealer, prefix) = parts(&options)?;
         parts.purges.restore();
+        parts.revocations.restore();
         parts.tickets.restore();
         // Before the first round, which a start waits for.
         parts.tickets.set_policy(options.tickets);
@@ -204,30 +209,51 @@ impl Fleet {
         self.parts.milestones.wait(patience, |reached| reached.tickets || reached.unreachable);
     }
 
-    /// Applies the purges of other edges to `sink` from now on. Waits until those that were missed are applied, at most
-    /// for `patience`; returns whether they are.
+    /// Applies the purges of other edges to `sink` from now on. Waits until those that were missed are applied, and revoked
+    /// ids of tokens are known, at most for `patience`; returns whether that is so.
     pub fn follow_purges(&self, sink: Arc<dyn PurgeSink>, patience: Duration) -> bool {
         if self.parts.purges.sink.set(sink).is_err() {
             return true;
         }
-        self.parts.milestones.wait(patience, |reached| reached.purges || reached.unreachable).purges
+        self.parts.milestones.wait(patience, |reached| reached.streams || reached.unreachable).streams
+    }
+
+    /// The revoked ids of tokens that this edge knows.
+    pub fn revoked(&self) -> Arc<RevokedIds> {
+        Arc::clone(&self.parts.revocations.known)
     }
 
     /// Has every edge apply a purge that this one has applied. Waits up to `patience` for the edges that are present.
     /// Called on a thread that may block.
-    pub fn purge(&self, order: &PurgeOrder, patience: Duration) -> PurgeReport {
+    pub fn purge(&self, order: &PurgeOrder, patience: Duration) -> FleetReport {
         let (parts, order) = (Arc::clone(&self.parts), order.clone());
-        let (sender, report) = std::sync::mpsc::channel();
-        // Its thread may end meanwhile, and with it the timers that this waits for.
-        self.runtime.spawn(async move {
+        self.carry_out(async move {
             let published = parts.purges.publish(&order).await;
-            let edges = match published {
-                Some(position) => confirmations(&parts.edges, position, patience).await,
-                None => Vec::new(),
+            let has_applied = |edge: &EdgeStatus, position: &Position| {
+                edge.purges.is_some_and(|purges| purges.includes(position))
             };
-            drop(sender.send(PurgeReport { is_published: published.is_some(), edges }));
-        });
-        report.recv().unwrap_or(PurgeReport { is_published: false, edges: Vec::new() })
+            report(&parts.edges, published, has_applied, patience).await
+        })
+    }
+
+    /// Refuses the tokens with these ids on every edge, until `end` in seconds since 1970. They are refused here when this
+    /// returns. Waits up to `patience` for the edges that are present. Called on a thread that may block.
+    pub fn revoke(&self, ids: &[String], end: u64, patience: Duration) -> FleetReport {
+        let records: Vec<_> = ids.iter().map(|id| RevokedRecord::new(id, end)).collect();
+        self.parts.revocations.add_own(&records);
+        let parts = Arc::clone(&self.parts);
+        self.carry_out(async move {
+            let published = parts.revocations.publish(&records).await;
+            let has_read = |edge: &EdgeStatus, last: &EntryId| edge.revoked.is_some_and(|read| read >= *last);
+            report(&parts.edges, published, has_read, patience).await
+        })
+    }
+
+    /// Runs an order on the fleet's thread. That thread may end meanwhile, and with it the timers that the order waits for.
+    fn carry_out(&self, order: impl Future<Output = FleetReport> + Send + 'static) -> FleetReport {
+        let (sender, report) = std::sync::mpsc::channel();
+        self.runtime.spawn(async move { drop(sender.send(order.await)) });
+        report.recv().unwrap_or(FleetReport { is_published: false, edges: Vec::new() })
     }
 
     /// Gives the name of this edge to a successor: two processes have it while this one drains.
@@ -266,6 +292,9 @@ impl Fleet {
             purges_applied: progress.applied,
             purges_waiting: progress.waiting() as u64,
             purges_missed: progress.missed,
+            revoked_ids: self.parts.revocations.known.len() as u64,
+            revoked_waiting: self.parts.revocations.known.unwritten_len() as u64,
+            revoked_dropped: self.parts.revocations.known.dropped(),
             strangers: self.parts.census.strangers(),
             namesakes: self.parts.census.namesakes(),
             members: self.parts.census.members(),
@@ -274,14 +303,22 @@ impl Fleet {
     }
 }
 
-async fn confirmations(edges: &Edges, position: Position, patience: Duration) -> Vec<(EdgeStatus, bool)> {
+/// Waits up to `patience` until the edges that are present have applied what was published.
+async fn report<P>(
+    edges: &Edges,
+    published: Option<P>,
+    has_applied: impl Fn(&EdgeStatus, &P) -> bool,
+    patience: Duration,
+) -> FleetReport {
+    let Some(published) = published else { return FleetReport { is_published: false, edges: Vec::new() } };
     let began = Instant::now();
     loop {
         let edges = edges.read().await.unwrap_or_default();
-        let applied = |edge: &EdgeStatus| edge.purges.is_some_and(|purges| purges.includes(&position));
+        let applied = |edge: &EdgeStatus| has_applied(edge, &published);
         let is_waiting = edges.iter().any(|edge| edge.is_present && !applied(edge));
         if !is_waiting || began.elapsed() >= patience {
-            return edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
+            let edges = edges.into_iter().map(|edge| (edge.clone(), applied(&edge))).collect();
+            return FleetReport { is_published: true, edges };
         }
         tokio::time::sleep(CONFIRMATION_INTERVAL).await;
     }
@@ -317,6 +354,13 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<FleetDuties>, Arc
             progress: Mutex::new(PurgeProgress::new()),
             writing: tokio::sync::Mutex::default(),
         }),
+        revocations: Arc::new(Revocations::new(
+            &link,
+            &sealer,
+            &prefix,
+            options.revoked,
+            options.state.clone(),
+        )),
         tickets: Arc::new(SharedTickets {
             link: Arc::clone(&link),
             sealer: Arc::clone(&sealer),

@@ -10,6 +10,8 @@ use crate::link::list_of;
 use crate::message::Message;
 use crate::position::{EntryId, Position};
 use crate::purges::stream_entries;
+use crate::revocations::RECORDS;
+use crate::revoked_ids::RevokedRecord;
 use crate::seal::{Purpose, Sealer};
 use crate::store_facts::StoreFacts;
 use crate::ticket_keys::KeySet;
@@ -21,11 +23,12 @@ use crate::ticket_keys::KeySet;
 /// When that does not hold.
 pub fn fuzz_fleet_records(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => ticket_keys(bytes),
         1 => purge(bytes),
         2 => edge(bytes),
         3 => answer(bytes),
+        5 => revoked(bytes),
         _ => sealed(bytes),
     }
 }
@@ -52,6 +55,11 @@ fn ticket_keys(bytes: &[u8]) {
 fn purge(bytes: &[u8]) {
     let Some(message) = Message::decode(bytes) else { return };
     assert_eq!(Message::decode(&message.encode()), Some(message));
+}
+
+fn revoked(bytes: &[u8]) {
+    let Some(records) = RevokedRecord::decode(bytes, RECORDS) else { return };
+    assert!(records.len() <= RECORDS && RevokedRecord::encode(&records) == bytes);
 }
 
 fn edge(bytes: &[u8]) {

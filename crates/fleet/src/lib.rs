@@ -1,5 +1,5 @@
 //! What the edges of a fleet share in a Valkey or Redis store: sessions of TLS 1.2, session ticket keys, the strike
-//! register of early data, purges, and orders of certificates.
+//! register of early data, purges, revoked ids of tokens, and orders of certificates.
 //!
 //! The store is never trusted and never needed. Everything in it is sealed with the fleet's secret, and a handshake waits
 //! for an answer until a deadline, then goes on without. A thread of its own keeps one connection for the process; after
@@ -28,6 +28,7 @@ mod fleet;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
 mod link;
+mod lock;
 mod look;
 mod message;
 mod nodes;
@@ -35,6 +36,8 @@ mod outage;
 mod own_purges;
 mod position;
 mod purges;
+mod revocations;
+mod revoked_ids;
 mod seal;
 mod sessions;
 mod shared_tickets;
@@ -48,11 +51,12 @@ pub use counters::{Operation, Outcome};
 pub use edges::EdgeStatus;
 pub use examine::examine;
 pub use files::{NoAnswer, SharedFiles};
-pub use fleet::{Fleet, FleetOptions, PurgeReport};
+pub use fleet::{Fleet, FleetOptions, FleetReport};
 #[cfg(any(test, feature = "fuzz"))]
 pub use fuzz::fuzz_fleet_records;
 pub use look::{FleetKeyStatus, FleetView, look};
 pub use nodes::{NodeEntry, NodeSink};
 pub use purges::PurgeSink;
+pub use revoked_ids::{RevokedIds, RevokedLimits};
 pub use store_facts::StoreFacts;
 pub use ticket_keys::FleetKeyUse;

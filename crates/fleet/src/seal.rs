@@ -21,6 +21,8 @@ pub(crate) enum Purpose {
     Edge,
     /// A file of the orders of certificates.
     File,
+    /// Revoked ids of tokens.
+    RevokedIds,
 }
 
 impl Purpose {
@@ -31,6 +33,7 @@ impl Purpose {
             Self::Purge => b"purge",
             Self::Edge => b"edge",
             Self::File => b"file",
+            Self::RevokedIds => b"revoked ids",
         }
     }
 }

@@ -6,16 +6,14 @@ use std::time::SystemTime;
 use penstock_sys::lock::Unpoisoned;
 use penstock_tls::tickets::TicketPolicy;
 use penstock_tls::tickets::directory::KeyFile;
-use redis::{Pipeline, Value};
+use redis::Pipeline;
 
 use crate::counters::{Operation, Outcome};
 use crate::link::{Fault, Link, bytes_of};
+use crate::lock::take_lock;
 use crate::seal::{OVERHEAD_BYTES, Purpose, Sealer};
 use crate::state::StateDirectory;
 use crate::ticket_keys::{ENCODED_BYTES_MAX, KeySet, seconds};
-
-/// For how long one edge alone may add ticket keys.
-const LOCK_MILLISECONDS: u64 = 5000;
 
 /// The file with the last known keys, sealed as in the store.
 const FILE: &str = "tickets";
@@ -119,17 +117,9 @@ impl SharedTickets {
     /// Writes all known keys and those that are due, if no other edge does so now. A new key is in force only when it is
     /// in the store.
     async fn write(&self, policy: &TicketPolicy, now: u64) {
-        let mut commands = Pipeline::with_capacity(2);
         let lock = format!("{}tickets:lock", self.prefix);
-        commands.cmd("SET").arg(&lock).arg(1).arg("NX").arg("PX").arg(LOCK_MILLISECONDS);
-        commands.cmd("PTTL").arg(&lock);
-        match self.link.ask_patiently(Operation::TicketKeys, &commands).await.as_deref() {
-            Ok([Value::Okay, _]) => {}
-            Ok([_, Value::Int(left)]) if !(0..=LOCK_MILLISECONDS.cast_signed()).contains(left) => {
-                // No edge wrote it, because it would never expire.
-                return self.link.remove(Operation::TicketKeys, &[lock]).await;
-            }
-            _ => return,
+        if take_lock(&self.link, Operation::TicketKeys, &lock).await != Ok(true) {
+            return;
         }
         // Another edge may have written before it gave the lock up.
         let Some(stored) = self.read().await else { return };
@@ -141,7 +131,7 @@ impl SharedTickets {
             return;
         }
         let Some(record) = self.sealer.seal(Purpose::TicketKeys, &[], set.encoded().expose()) else { return };
-        commands.clear();
+        let mut commands = Pipeline::with_capacity(1);
         commands.cmd("SET").arg(self.name()).arg(record);
         if self.link.ask_patiently(Operation::TicketKeys, &commands).await.is_err() {
             return;

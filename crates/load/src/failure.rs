@@ -82,6 +82,8 @@ pub enum LoadFailure {
     DeltaMismatch,
     /// A media file has no usable index.
     IndexInvalid,
+    /// A steering manifest cannot be read, or names no pathway of the playlist.
+    SteeringInvalid,
 }
 
 impl LoadFailure {
@@ -130,6 +132,7 @@ impl LoadFailure {
             Self::DeltaRefused => "delta_refused",
             Self::DeltaMismatch => "delta_mismatch",
             Self::IndexInvalid => "index_invalid",
+            Self::SteeringInvalid => "steering_invalid",
         })
     }
 
@@ -191,6 +194,9 @@ impl LoadFailure {
             Self::DeltaRefused => "400 to _HLS_skip=YES, though the playlist offers CAN-SKIP-UNTIL",
             Self::DeltaMismatch => "a delta update skips segments that the playlist before it did not list",
             Self::IndexInvalid => "the index of a media file cannot be read",
+            Self::SteeringInvalid => {
+                "the steering manifest cannot be read, or names no pathway of the playlist"
+            }
         }
     }
 

@@ -54,7 +54,7 @@ pub fn fuzz_manifest(input: &[u8]) {
     let now = Duration::from_secs(1_800_000_000);
     match ParsedManifest::parse(text, &place) {
         None => {}
-        Some(ParsedManifest::Hls(HlsPlaylist::Multivariant(variants))) => {
+        Some(ParsedManifest::Hls(HlsPlaylist::Multivariant(variants, _))) => {
             variants.iter().for_each(|variant| fetched(&place, &variant.uri));
         }
         Some(ParsedManifest::Hls(HlsPlaylist::Media(segments))) => {

@@ -276,6 +276,10 @@ labels! {
         Edges = "edges",
         /// What edges share of orders of certificates is read or written.
         Certificates = "certificates",
+        /// Revoked ids of tokens are read.
+        RevocationRead = "revocation_read",
+        /// Revoked ids of tokens are written.
+        RevocationWrite = "revocation_write",
     }
 }
 

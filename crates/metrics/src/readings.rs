@@ -319,6 +319,12 @@ pub struct FleetReading {
     pub purges_waiting: u64,
     /// How often the whole cache was purged because purges were missed.
     pub purges_missed: u64,
+    /// Revoked ids of tokens that this edge knows.
+    pub revoked_ids: u64,
+    /// Those that the store does not have yet.
+    pub revoked_waiting: u64,
+    /// Revoked ids that were not kept, because there were too many.
+    pub revoked_dropped: u64,
     /// Edges with another secret that use the store.
     pub strangers: u64,
     /// Other edges of the fleet that have the name of this one.

@@ -7,6 +7,7 @@ mod domain;
 mod ech;
 mod init;
 mod load;
+mod revoke;
 mod sign;
 mod tickets;
 mod top;
@@ -31,6 +32,7 @@ pub(crate) use load::{
     CommonOptions, ConnectAddress, EndBy, Load, LoadCommand, ObjectOptions, OrderBy, OutputOptions,
     PlayedQuality, ProtocolName, ResumeBy, TlsOptions, TlsVersion,
 };
+pub(crate) use revoke::RevokeArgs;
 pub(crate) use sign::{SignArgs, SignFormat, TokenPlace};
 use values::{address, levels, workers};
 
@@ -148,6 +150,9 @@ pub(crate) enum Command {
 
     /// Sign a URL for a site with tokens.
     Sign(SignArgs),
+
+    /// Revoke tokens by their ids, on every edge of a fleet.
+    Revoke(RevokeArgs),
 
     /// Put load on an HTTPS server and report latencies, failures and resumption.
     Load(Box<Load>),

@@ -61,6 +61,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Cluster(cluster) => commands::cluster::run(&cluster),
         Command::Ech(ech) => commands::ech::run(&ech),
         Command::Sign(sign) => commands::sign::run(&sign),
+        Command::Revoke(revoke) => commands::revoke::run(&revoke),
         Command::Tickets(tickets) => commands::tickets::run(&tickets),
         Command::Init(init) => commands::init::run(&init),
         Command::Top(top) => commands::top::run(&top),

@@ -341,7 +341,8 @@ export const TABLES = [
       return [facts([['state', el('span', { class: up === 'up' ? 'ok' : 'bad' }, up)], ['edges', number(fleet.edges)],
         ['secret', fleet.secret_fingerprint ?? UNKNOWN], ['latency', text(seconds(fleet.latency_seconds))],
         ['handshakes that wait', number(fleet.operations_in_flight)], ['purges applied', number(fleet.purges_applied)],
-        ['purges that wait', number(fleet.purges_waiting)], ['purges missed', number(fleet.purges_missed)]])];
+        ['purges that wait', number(fleet.purges_waiting)], ['purges missed', number(fleet.purges_missed)],
+        ['revoked ids', number(fleet.revoked_ids)]])];
     },
   },
   {

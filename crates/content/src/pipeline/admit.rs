@@ -158,6 +158,7 @@ pub(super) fn admitted<'r>(
         address,
         is_secure: client.secure,
         country: &|| site.access.as_ref()?.country(address, &context.io, now),
+        is_revoked: &|id| context.is_revoked.as_ref().is_some_and(|is_revoked| is_revoked(id)),
         io: &context.io,
         now,
         wall: context.clock.wall(),

@@ -132,7 +132,8 @@ impl TokenVerifier {
         for token in shown.iter().take(limits::TOKENS_PER_REQUEST) {
             let grant = self.format.verify(&token.parts, &asked).and_then(|grant| {
                 let list = self.revoked.as_ref().map(|list| list.contents(visitor.io, visitor.now));
-                let is_revoked = list.is_some_and(|list| list.contains(&grant.id));
+                let is_revoked =
+                    list.is_some_and(|list| list.contains(&grant.id)) || (visitor.is_revoked)(&grant.id);
                 if is_revoked { Err(TokenRefusal::Revoked) } else { Ok(grant) }
             });
             match grant {

@@ -139,6 +139,7 @@ fn context(origin: &Rc<ScriptedOrigin>) -> Rc<Context> {
         waits: Arc::default(),
         fetches: Arc::default(),
         fetches_per_network: Cell::new(0),
+        is_revoked: None,
         random: || 7,
     })
 }

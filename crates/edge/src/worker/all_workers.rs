@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_config::{Config, HttpOrigin, Origin, limits};
-use penstock_content::{CompressedManifests, Networks};
+use penstock_content::{CompressedManifests, IsRevoked, Networks};
 use penstock_egress::PIPES_PER_WORKER;
+use penstock_fleet::Fleet;
 use penstock_http3::IdKey;
 use penstock_origin::io_threads::{IoLimits, IoThreads};
 use penstock_sys::CLOSING_SOCKETS_MAX;
@@ -37,6 +38,8 @@ pub(crate) struct AllWorkers {
     pub(crate) start: Instant,
     /// For connection ids of QUIC.
     pub(crate) id_key: IdKey,
+    /// Revoked ids of tokens; `None` without a fleet.
+    pub(crate) is_revoked: Option<IsRevoked>,
 }
 
 impl AllWorkers {
@@ -75,8 +78,15 @@ impl AllWorkers {
             collector: Arc::clone(collector),
             start: Instant::now(),
             id_key: IdKey::random(),
+            is_revoked: tls_state.fleet.as_deref().map(is_revoked),
         })
     }
+}
+
+/// What the edges of a fleet have revoked.
+fn is_revoked(fleet: &Fleet) -> IsRevoked {
+    let revoked = fleet.revoked();
+    Arc::new(move |id: &str| revoked.contains(id))
 }
 
 /// Descriptors of the pipes of one worker, which a site that relays opens.

@@ -52,7 +52,7 @@ async fn watch(worker: &LoadThread, config: PlayerConfig) -> [Routes; FetchSlot:
         news: Notify::new(),
     };
     let mut routes: [Routes; FetchSlot::ALL.len()] = Default::default();
-    let [main, audio, video_list, audio_list] = &mut routes;
+    let [main, audio, video_list, audio_list, steering] = &mut routes;
     let storm = config.storm.map(|period| began + next_storm(began.elapsed(), period));
     let end = [storm, worker.shared.deadline()].into_iter().flatten().min();
     tokio::select! {
@@ -63,6 +63,7 @@ async fn watch(worker: &LoadThread, config: PlayerConfig) -> [Routes; FetchSlot:
         () = viewer.follow(FetchSlot::Audio, audio) => {}
         () = viewer.follow(FetchSlot::VideoList, video_list) => {}
         () = viewer.follow(FetchSlot::AudioList, audio_list) => {}
+        () = viewer.follow(FetchSlot::Steering, steering) => {}
         () = viewer.report() => {}
     }
     viewer.leave();
@@ -243,6 +244,9 @@ async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, routes: &mut Routes, fe
         Some(target) => workload.request_at(&target.authority(), "GET", &target.path, fetch.range.as_deref()),
     };
     request.is_delta = fetch.kind == FetchKind::DeltaManifest;
+    if let Some(said) = &fetch.cmcd {
+        request.fields.push(("CMCD-Request".to_owned(), said.clone()));
+    }
     let handling = BodyHandling { keep: &keep, pace: &pace, ..BodyHandling::DROP };
     let route = routes.to(&fetch.target, || viewer.route(&fetch.target));
     let answered = requests::fetch(worker, route, elsewhere, &request, &handling).await;
@@ -276,6 +280,10 @@ async fn fetch_one(viewer: &Viewer<'_>, slot: FetchSlot, routes: &mut Routes, fe
             }
             match failure {
                 Some(LoadFailure::DeltaMismatch) => player.refuse_delta(slot),
+                // It stays where it is.
+                _ if fetch.kind == FetchKind::Steering => {
+                    player.take_steering(now, b"");
+                }
                 _ => player.fail(slot, now),
             }
         }
@@ -306,6 +314,8 @@ fn take(
             player.take_media(slot, now, body.length.get());
             Ok(())
         }
+        FetchKind::Steering if !player.take_steering(now, &bytes) => Err(LoadFailure::SteeringInvalid),
+        FetchKind::Steering => Ok(()),
     }
 }
 

@@ -19,6 +19,8 @@ pub struct PlayerConfig {
     pub storm: Option<Duration>,
     /// Whether partial segments are fetched if a live stream offers them.
     pub low_latency: bool,
+    /// Whether players say what they will ask for next (CMCD, CTA-5004).
+    pub cmcd: bool,
 }
 
 impl Default for PlayerConfig {
@@ -32,6 +34,7 @@ impl Default for PlayerConfig {
             ramp: Duration::ZERO,
             storm: None,
             low_latency: true,
+            cmcd: false,
         }
     }
 }

@@ -167,6 +167,7 @@ impl Presentation {
             bandwidth: track.bandwidth(),
             uri: String::new(),
             audio: None,
+            pathway: None,
         };
         first.iter().map(variant).collect()
     }

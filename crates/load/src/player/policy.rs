@@ -1,11 +1,14 @@
 //! Chooses the next fetch of a player.
 
 mod action;
+mod cmcd;
 mod decide;
+mod pathway;
 mod playlists;
 mod presentation;
 mod quality;
 mod state;
+mod steering;
 mod take;
 mod track;
 mod tracks;

@@ -29,6 +29,8 @@ pub struct PlayerReport {
     pub delta_playlists: u64,
     /// Changes of the rendition.
     pub switches: u64,
+    /// Changes of the pathway.
+    pub pathway_changes: u64,
     /// Segments that had left a live manifest before they were fetched.
     pub skipped: u64,
     /// The distance from the live edge at each look at the manifest.
@@ -62,6 +64,8 @@ pub struct PlaybackTotals {
     pub delta_playlists: u64,
     /// Changes of the rendition.
     pub switches: u64,
+    /// Changes of the pathway.
+    pub pathway_changes: u64,
     /// Segments that had left a live manifest before they were fetched.
     pub skipped: u64,
     /// The distance from the live edge at each look at a manifest.
@@ -84,6 +88,7 @@ impl PlaybackTotals {
         self.parts += report.parts;
         self.delta_playlists += report.delta_playlists;
         self.switches += report.switches;
+        self.pathway_changes += report.pathway_changes;
         self.skipped += report.skipped;
         report.live_distance.iter().for_each(|distance| self.live_distance.note(*distance));
     }
@@ -102,6 +107,7 @@ impl PlaybackTotals {
         self.parts += other.parts;
         self.delta_playlists += other.delta_playlists;
         self.switches += other.switches;
+        self.pathway_changes += other.pathway_changes;
         self.skipped += other.skipped;
         self.live_distance.add(&other.live_distance);
     }

@@ -104,6 +104,7 @@ fn playback(tally: &Tally) -> Value {
         "delta_playlists": playback.delta_playlists,
         "segments_skipped": playback.skipped,
         "quality_switches": playback.switches,
+        "pathway_changes": playback.pathway_changes,
         "live_distance_ms": latencies(&playback.live_distance),
     })
 }

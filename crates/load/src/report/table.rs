@@ -217,10 +217,14 @@ fn playback(text: &mut String, tally: &Tally) {
     if playback.delta_playlists > 0 {
         fetched = format!("{fetched} and {}", count(playback.delta_playlists, "delta playlist"));
     }
+    let pathways = match playback.pathway_changes {
+        0 => String::new(),
+        changes => format!(", {} of pathway", count(changes, "change")),
+    };
     _ = writeln!(
         text,
         "\nplayers\n  {} arrived, {} saw a picture, {} were stalled: {stalls}, {} of {} ({:.2} %)\n  {} fetched, {} \
-         skipped, {}",
+         skipped, {}{pathways}",
         grouped(playback.players),
         grouped(playback.started),
         grouped(playback.players_stalled),

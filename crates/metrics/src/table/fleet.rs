@@ -81,6 +81,27 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| number(from, out, |fleet| fleet.purges_waiting),
     },
     Metric {
+        name: "penstock_fleet_revoked_ids",
+        kind: Kind::Gauge,
+        help: "Ids of revoked tokens that this edge knows, by `penstock revoke`. Requests that are refused for it count in `penstock_signed_urls_total` as `revoked`.",
+        labels: &[],
+        read: |from, out| number(from, out, |fleet| fleet.revoked_ids),
+    },
+    Metric {
+        name: "penstock_fleet_revoked_ids_waiting",
+        kind: Kind::Gauge,
+        help: "Those of them that other edges may not know yet, because the store does not have them.",
+        labels: &[],
+        read: |from, out| number(from, out, |fleet| fleet.revoked_waiting),
+    },
+    Metric {
+        name: "penstock_fleet_revoked_ids_dropped_total",
+        kind: Kind::Counter,
+        help: "Ids of revoked tokens that were not kept, because there were too many. Those that end first are dropped, and their tokens accepted again.",
+        labels: &[],
+        read: |from, out| number(from, out, |fleet| fleet.revoked_dropped),
+    },
+    Metric {
         name: "penstock_fleet_edges",
         kind: Kind::Gauge,
         help: "Edges of the fleet that use the store now, this one included.",

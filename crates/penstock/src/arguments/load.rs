@@ -154,6 +154,10 @@ pub(crate) struct Playback {
     /// Fetch whole segments and full playlists, also of low-latency streams.
     #[arg(long)]
     pub(crate) no_low_latency: bool,
+
+    /// Say with each request for media how much is buffered, and which object comes next (CMCD).
+    #[arg(long)]
+    pub(crate) cmcd: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -9,8 +9,15 @@ use penstock_edge::tokens::makers::encode;
 
 use crate::admin_client;
 use crate::arguments::{CacheArgs, CacheCommand, PurgeArgs};
+use crate::commands::fleet_report::{FleetOrder, confirmed};
 use crate::failure::Failure;
 use crate::terminal;
+
+const PURGE: FleetOrder = FleetOrder {
+    action: "purge on every edge",
+    unpublished: "the other edges get the purge once it does",
+    missing: "each applies it before it serves again from its cache",
+};
 
 pub(crate) fn run(arguments: &CacheArgs) -> Result<(), Failure> {
     match &arguments.command {
@@ -49,30 +56,7 @@ fn run_purge(arguments: &PurgeArgs) -> Result<(), Failure> {
             return Err(Failure::machine("purge")(io::Error::other(what)));
         }
     }
-    if arguments.fleet { confirmed(&answer["fleet"]).and(nodes) } else { nodes }
-}
-
-/// Says how many edges have applied a purge.
-fn confirmed(fleet: &serde_json::Value) -> Result<(), Failure> {
-    let failed = |what: String| Err(Failure::machine("purge on every edge")(io::Error::other(what)));
-    if fleet["published"] != true {
-        return failed("the store does not answer; the other edges get the purge once it does".to_owned());
-    }
-    let count = |name: &str| fleet[name].as_u64().unwrap_or(0);
-    terminal::say(&format!("applied by {} of {} edges", count("applied"), count("edges")));
-    let missing = fleet["missing"].as_array().map_or(&[][..], Vec::as_slice);
-    if missing.is_empty() && count("edges") > 0 {
-        return Ok(());
-    }
-    let shown = missing.iter().map(|edge| {
-        let name = edge["name"].as_str().unwrap_or("?");
-        match edge["present"].as_bool() {
-            Some(true) => format!("{name} has not answered yet"),
-            _ => format!("{name} is away, last seen {} s ago", edge["seen_seconds_ago"]),
-        }
-    });
-    let shown: Vec<String> = shown.collect();
-    failed(format!("{}; each applies it before it serves again from its cache", shown.join(", ")))
+    if arguments.fleet { confirmed(&answer["fleet"], &PURGE).and(nodes) } else { nodes }
 }
 
 /// Says which nodes of the cluster have purged. An unconfirmed purge is a failure: the node may send what it has.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use penstock_config::{Admin, Fault, KeyserverConfig};
-use penstock_console::{AdminSocket, Backend, Console, PurgeError, Readiness, Token};
+use penstock_console::{AdminSocket, Backend, Console, OrderError, Readiness, Token};
 use penstock_edge::PurgeOrder;
 use penstock_keyserver::{Keyserver, StartError};
 
@@ -119,8 +119,17 @@ impl Backend for KeyserverBackend {
         Err("a keyserver chooses no ciphers; write to the admin listener of a server".to_owned())
     }
 
-    fn purge(&self, _order: &PurgeOrder, _confirm: bool) -> Result<serde_json::Value, PurgeError> {
-        Err(PurgeError::Wrong("a keyserver has no cache".to_owned()))
+    fn purge(&self, _order: &PurgeOrder, _confirm: bool) -> Result<serde_json::Value, OrderError> {
+        Err(OrderError::Wrong("a keyserver has no cache".to_owned()))
+    }
+
+    fn revoke(
+        &self,
+        _ids: &[String],
+        _expires: &str,
+        _confirm: bool,
+    ) -> Result<serde_json::Value, OrderError> {
+        Err(OrderError::Wrong("a keyserver has no sites".to_owned()))
     }
 
     fn token(&self) -> Option<Token> {

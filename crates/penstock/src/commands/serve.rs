@@ -27,6 +27,7 @@ mod admin;
 mod calibration;
 mod domain;
 mod log_pipe;
+mod revocation_end;
 
 use admin::AdminListener;
 

@@ -27,6 +27,8 @@ pub(crate) struct Visitor<'v> {
     pub(crate) is_secure: bool,
     /// Its country, if the site has a database that knows it.
     pub(crate) country: &'v dyn Fn() -> Option<CountryCode>,
+    /// Whether the tokens with an id count no longer, whatever the list of the site says.
+    pub(crate) is_revoked: &'v dyn Fn(&str) -> bool,
     /// Where files of keys are read again.
     pub(crate) io: &'v IoThreads,
     pub(crate) now: Instant,

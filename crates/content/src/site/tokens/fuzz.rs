@@ -25,6 +25,9 @@ use crate::site::token_refusal::TokenRefusal;
 
 const NOW: u64 = 1_700_000_000;
 
+/// The id of tokens that count no longer, whatever the rules say.
+pub(super) const REVOKED_ELSEWHERE: &str = "revoked elsewhere";
+
 pub(super) fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
@@ -46,7 +49,9 @@ pub(super) fn admitted(
         let address = [192, 0, 2, 7].into();
         let country = || Some(*b"DE");
         let (now, wall) = (Instant::now(), at(seconds));
-        let visitor = Visitor { address, is_secure: true, country: &country, io, now, wall };
+        let is_revoked = |id: &str| id == REVOKED_ELSEWHERE;
+        let visitor =
+            Visitor { address, is_secure: true, country: &country, is_revoked: &is_revoked, io, now, wall };
         let admitted = verifier.admit(request, &visitor)?;
         let path = admitted.target.path.into_owned().into();
         let query = admitted.target.query.map(|query| query.into_owned().into());

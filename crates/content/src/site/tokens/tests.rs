@@ -9,7 +9,7 @@ use penstock_config::signing::secret_of_file;
 use penstock_config::{SigningKey, TokenRules};
 use penstock_http::{HeadLimits, Request};
 
-use super::fuzz::{admitted, at, formats, is_inside, token_for};
+use super::fuzz::{REVOKED_ELSEWHERE, admitted, at, formats, is_inside, token_for};
 use super::makers::{self, TokenOrder, encode, sign};
 use crate::site::token_refusal::TokenRefusal;
 
@@ -147,6 +147,7 @@ fn a_token_with_an_id_and_an_address_is_for_that_client_until_it_is_revoked() {
     assert_eq!(asked(Some("viewer-7"), None), Ok(()));
     assert_eq!(asked(None, Some([192, 0, 2, 8])), Err(TokenRefusal::OtherClient));
     assert_eq!(asked(Some("viewer-8"), None), Err(TokenRefusal::Revoked));
+    assert_eq!(asked(Some(REVOKED_ELSEWHERE), None), Err(TokenRefusal::Revoked));
     // Fields do not hide in others.
     assert_eq!(
         makers::penstock(&key("new"), &TokenOrder { id: Some("a~ip=1"), ..TokenOrder::new("/", at(1)) }),

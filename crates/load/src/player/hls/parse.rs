@@ -7,7 +7,7 @@ use penstock_http::m3u8::{self, Line};
 
 use super::parts::PartSettings;
 use super::values::{NUMBER_MAX, attribute, length_and_start, seconds, shown_range, time, utf8};
-use crate::player::segments::{InitSegment, MediaSegment, SegmentList, Variant};
+use crate::player::segments::{ContentSteering, InitSegment, MediaSegment, SegmentList, Variant};
 
 /// The most lines of a playlist.
 const LINES_MAX: usize = 200_000;
@@ -21,8 +21,8 @@ const TARGET_MIN: Duration = Duration::from_secs(1);
 /// A playlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HlsPlaylist {
-    /// A multivariant playlist: renditions in the order written.
-    Multivariant(Vec<Variant>),
+    /// A multivariant playlist: renditions in the order written, and who chooses among pathways.
+    Multivariant(Vec<Variant>, Option<ContentSteering>),
     /// A media playlist.
     Media(Box<SegmentList>),
 }
@@ -49,8 +49,9 @@ struct AudioRendition {
 #[derive(Default)]
 struct PlaylistParser {
     variants: Vec<Variant>,
-    /// Bandwidth and audio group of the variant whose URI follows.
-    variant: Option<(u64, Option<Arc<str>>)>,
+    /// The variant whose URI follows.
+    variant: Option<Variant>,
+    steering: Option<ContentSteering>,
     renditions: Vec<AudioRendition>,
     segments: SegmentList,
     target: Option<Duration>,
@@ -104,8 +105,18 @@ impl PlaylistParser {
                 return None;
             }
             "EXT-X-STREAM-INF" => {
-                let group = attribute(value, "AUDIO").map(Arc::from);
-                self.variant = Some((attribute(value, "BANDWIDTH")?.parse().ok()?, group));
+                self.variant = Some(Variant {
+                    bandwidth: attribute(value, "BANDWIDTH")?.parse().ok()?,
+                    uri: String::new(),
+                    // The name of the group, until all groups are known.
+                    audio: attribute(value, "AUDIO").map(Arc::from),
+                    pathway: attribute(value, "PATHWAY-ID").map(str::to_owned),
+                });
+            }
+            "EXT-X-CONTENT-STEERING" => {
+                let server = attribute(value, "SERVER-URI")?.to_owned();
+                let pathway = attribute(value, "PATHWAY-ID").map(str::to_owned);
+                self.steering = Some(ContentSteering { server, pathway });
             }
             "EXT-X-MEDIA" if attribute(value, "TYPE") == Some("AUDIO") => {
                 self.renditions.push(AudioRendition {
@@ -120,9 +131,8 @@ impl PlaylistParser {
     }
 
     fn uri(&mut self, uri: &str) {
-        if let Some((bandwidth, group)) = self.variant.take() {
-            // The name of the group, until all groups are known.
-            self.variants.push(Variant { bandwidth, uri: uri.to_owned(), audio: group });
+        if let Some(variant) = self.variant.take() {
+            self.variants.push(Variant { uri: uri.to_owned(), ..variant });
         } else if let Some(duration) = self.duration.take() {
             let range = self.range.take().map(|(length, start)| {
                 // Without an offset a range begins where the one before ended (RFC 8216 §4.3.2.2). In a delta update
@@ -150,7 +160,7 @@ impl PlaylistParser {
                 variant.audio =
                     variant.audio.take().and_then(|group| default_audio(&self.renditions, &group));
             }
-            return Some(HlsPlaylist::Multivariant(self.variants));
+            return Some(HlsPlaylist::Multivariant(self.variants, self.steering));
         }
         self.segments.reload = self.target?.max(TARGET_MIN);
         self.segments.low_latency = self.parts.finish(self.segments.first);

@@ -8,7 +8,7 @@ use crate::player::segments::InitSegment;
 fn a_master_playlist_is_a_choice_of_qualities() {
     let text = "#EXTM3U\n#EXT-X-STREAM-INF:CODECS=\"avc1,mp4a\",BANDWIDTH=800000,RESOLUTION=640x360\nlow.m3u8\n\
         #EXT-X-MEDIA:TYPE=AUDIO,URI=\"a.m3u8\"\n#EXT-X-STREAM-INF:BANDWIDTH=3000000\r\nhigh/index.m3u8\n";
-    let Some(HlsPlaylist::Multivariant(variants)) = parse(text) else { panic!("no master playlist") };
+    let Some(HlsPlaylist::Multivariant(variants, None)) = parse(text) else { panic!("no master playlist") };
     let found: Vec<_> = variants.iter().map(|one| (one.bandwidth, one.uri.as_str())).collect();
     assert_eq!(found, [(800_000, "low.m3u8"), (3_000_000, "high/index.m3u8")]);
 }
@@ -31,7 +31,7 @@ fn a_quality_is_heard_with_the_default_audio_of_its_group() {
         media("b", ",DEFAULT=NO,URI=\"only.m3u8\""),
         media("inside", ",DEFAULT=YES"),
     ];
-    let Some(HlsPlaylist::Multivariant(variants)) = parse(&text.concat()) else {
+    let Some(HlsPlaylist::Multivariant(variants, None)) = parse(&text.concat()) else {
         panic!("no master playlist")
     };
     let found: Vec<_> = variants.iter().map(|one| one.audio.as_deref()).collect();
@@ -138,10 +138,23 @@ fn text_that_many_segments_or_renditions_share_is_kept_once() {
     assert!(Arc::ptr_eq(&list.list[0].before[0], &list.list[49_999].before[0]));
     let variants = "#EXT-X-STREAM-INF:BANDWIDTH=1,AUDIO=\"a\"\nv.m3u8\n";
     let media = format!("#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",URI=\"{long}\"\n");
-    let Some(HlsPlaylist::Multivariant(found)) = parse(&(media.clone() + &variants.repeat(1000))) else {
+    let Some(HlsPlaylist::Multivariant(found, None)) = parse(&(media.clone() + &variants.repeat(1000)))
+    else {
         panic!("no multivariant playlist")
     };
     let audio = |place: usize| found[place].audio.as_ref().unwrap();
     assert!(Arc::ptr_eq(audio(0), audio(999)));
     assert_eq!(parse(&(media + &variants.repeat(1001))), None);
+}
+
+#[test]
+fn a_playlist_with_content_steering_names_pathways_and_who_chooses_among_them() {
+    let text = "#EXTM3U\n#EXT-X-CONTENT-STEERING:SERVER-URI=\"/steering.json\",PATHWAY-ID=\"two\"\n\
+        #EXT-X-STREAM-INF:BANDWIDTH=1,PATHWAY-ID=\"one\"\na.m3u8\n#EXT-X-STREAM-INF:BANDWIDTH=2\nb.m3u8\n";
+    let Some(HlsPlaylist::Multivariant(variants, Some(steering))) = parse(text) else {
+        panic!("no content steering")
+    };
+    assert_eq!((steering.server.as_str(), steering.pathway.as_deref()), ("/steering.json", Some("two")));
+    let found: Vec<_> = variants.iter().map(|one| one.pathway.as_deref()).collect();
+    assert_eq!(found, [Some("one"), None]);
 }

@@ -26,6 +26,8 @@ pub struct Fetch {
     pub range: Option<String>,
     /// The kind of resource.
     pub kind: FetchKind,
+    /// What the player says of itself: the value of `CMCD-Request`.
+    pub cmcd: Option<String>,
 }
 
 /// The kind of a resource.
@@ -39,6 +41,8 @@ pub enum FetchKind {
     Index,
     /// Media; only the length of the body counts.
     Media,
+    /// A steering manifest, whose body is read.
+    Steering,
 }
 
 impl FetchKind {
@@ -60,11 +64,13 @@ pub enum FetchSlot {
     VideoList,
     /// The playlist of audio in parts.
     AudioList,
+    /// The steering manifest.
+    Steering,
 }
 
 impl FetchSlot {
     /// All slots.
-    pub const ALL: [Self; 4] = [Self::Main, Self::Audio, Self::VideoList, Self::AudioList];
+    pub const ALL: [Self; 5] = [Self::Main, Self::Audio, Self::VideoList, Self::AudioList, Self::Steering];
 
     /// The index in [`FetchSlot::ALL`].
     pub fn index(self) -> usize {

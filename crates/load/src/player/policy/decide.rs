@@ -38,6 +38,7 @@ impl Player {
             FetchSlot::Audio => self.follow(slot, now),
             FetchSlot::VideoList => self.await_playlist(slot, TrackKind::Video, now),
             FetchSlot::AudioList => self.await_playlist(slot, TrackKind::Audio, now),
+            FetchSlot::Steering => self.steer(now),
         }
     }
 
@@ -100,8 +101,12 @@ impl Player {
     fn fetch_item(&mut self, slot: FetchSlot, which: TrackKind, now: Duration) -> PlayerAction {
         let wanted = self.qualities.wanted();
         if which == TrackKind::Video && wanted != self.qualities.level {
+            if self.qualities.have_one_pathway(wanted, self.qualities.level) {
+                self.news.switches += 1;
+            } else {
+                self.news.pathway_changes += 1;
+            }
             self.take_level(now, wanted);
-            self.news.switches += 1;
             if self.presentation.is_none() {
                 return self.fetch_manifest(FetchSlot::Main, TrackKind::Video, now);
             }
@@ -112,12 +117,10 @@ impl Player {
         let Some(item) = track.next_item() else { return PlayerAction::Leave };
         let (uri, range) = item.place();
         let range = range.map(str::to_owned);
-        let target = self.place(which).join(uri);
+        let Ok(target) = self.place(which).join(uri) else { return PlayerAction::Leave };
+        let cmcd = self.config.cmcd.then(|| self.said_with(which, &item, &target));
         self.in_flight[slot.index()] = Some(InFlight::Item { which, item, since: now });
-        match target {
-            Ok(target) => PlayerAction::Fetch(Fetch { target, range, kind: FetchKind::Media }),
-            Err(_) => PlayerAction::Leave,
-        }
+        PlayerAction::Fetch(Fetch { target, range, kind: FetchKind::Media, cmcd })
     }
 
     /// Changes the rendition, from the next segment on.

@@ -61,6 +61,6 @@ impl Player {
         }
         self.in_flight[slot.index()] = Some(InFlight::Manifest { which, place });
         let kind = if can_skip { FetchKind::DeltaManifest } else { FetchKind::Manifest };
-        PlayerAction::Fetch(Fetch { target, range: None, kind })
+        PlayerAction::Fetch(Fetch { target, range: None, kind, cmcd: None })
     }
 }

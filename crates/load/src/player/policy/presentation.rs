@@ -92,6 +92,7 @@ impl Player {
             target,
             range: Some(format!("{first}-{last}")),
             kind: FetchKind::Index,
+            cmcd: None,
         }))
     }
 

@@ -14,19 +14,23 @@ pub(super) struct Qualities {
     choice: QualityChoice,
     pub(super) variants: Vec<Variant>,
     pub(super) level: usize,
+    /// The pathway that is played; `None` plays any.
+    pathway: Option<String>,
     /// In bits per second.
     throughput: Option<u64>,
 }
 
 impl Qualities {
     pub(super) fn new(choice: QualityChoice) -> Self {
-        Self { choice, variants: Vec::new(), level: 0, throughput: None }
+        Self { choice, variants: Vec::new(), level: 0, pathway: None, throughput: None }
     }
 
     /// The rendition to play now.
     pub(super) fn wanted(&self) -> usize {
         let by_bandwidth = |level: &usize| self.variants[*level].bandwidth;
-        let levels = 0..self.variants.len();
+        let is_on_pathway =
+            |level: &usize| self.pathway.is_none() || self.pathway == self.variants[*level].pathway;
+        let levels = (0..self.variants.len()).filter(is_on_pathway);
         let found = match self.choice {
             QualityChoice::Lowest => levels.min_by_key(by_bandwidth),
             QualityChoice::Highest => levels.max_by_key(by_bandwidth),
@@ -38,6 +42,31 @@ impl Qualities {
             }
         };
         found.unwrap_or(self.level)
+    }
+
+    /// Plays another pathway from the next segment on, if there is a rendition of it. Returns whether there is.
+    pub(super) fn take_pathway(&mut self, pathway: &str) -> bool {
+        let is_there = self.variants.iter().any(|variant| variant.pathway.as_deref() == Some(pathway));
+        if is_there {
+            self.pathway = Some(pathway.to_owned());
+        }
+        is_there
+    }
+
+    /// The pathway that is played.
+    pub(super) fn pathway(&self) -> Option<&str> {
+        self.pathway.as_deref()
+    }
+
+    /// Whether two renditions belong to the same pathway.
+    pub(super) fn have_one_pathway(&self, one: usize, other: usize) -> bool {
+        let pathway = |level: usize| self.variants.get(level).and_then(|variant| variant.pathway.as_ref());
+        pathway(one) == pathway(other)
+    }
+
+    /// The measured throughput in bits per second.
+    pub(super) fn throughput(&self) -> Option<u64> {
+        self.throughput
     }
 
     /// Notes that this many bytes took this long.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::action::FetchSlot;
+use super::pathway::Steering;
 use super::quality::Qualities;
 use super::track::{FetchItem, Track, TrackKind};
 use crate::player::buffer::PlaybackBuffer;
@@ -23,6 +24,8 @@ pub struct Player {
     /// The manifest that is fetched first.
     pub(super) master: TargetUrl,
     pub(super) qualities: Qualities,
+    /// Present if the playlist has content steering.
+    pub(super) steering: Option<Steering>,
     /// The DASH description, which has all renditions.
     pub(super) presentation: Option<Presentation>,
     /// The index that is being searched, and the bytes that the search needs next.
@@ -80,6 +83,7 @@ impl Player {
             buffer: PlaybackBuffer::new(now, config.start),
             master: manifest,
             qualities: Qualities::new(config.quality),
+            steering: None,
             presentation: None,
             search: None,
             wall: Duration::ZERO,

@@ -55,11 +55,12 @@ impl Player {
         }
         match manifest {
             ParsedManifest::Dash(presentation) => self.take_presentation(now, presentation),
-            ParsedManifest::Hls(HlsPlaylist::Multivariant(variants)) => {
+            ParsedManifest::Hls(HlsPlaylist::Multivariant(variants, steering)) => {
                 if !self.qualities.variants.is_empty() {
                     return Err(ManifestFault::Unplayable);
                 }
                 self.qualities.variants = variants;
+                self.begin_steering(now, steering);
                 self.take_level(now, self.qualities.wanted());
                 if self.video.manifest.is_none() {
                     return Err(ManifestFault::Unplayable);

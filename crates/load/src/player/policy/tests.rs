@@ -1,5 +1,7 @@
 mod audio;
+mod cmcd;
 mod low_latency;
+mod steering;
 
 use std::time::Duration;
 
@@ -111,6 +113,7 @@ impl<M: Fn(&str, Duration) -> String, T: Fn(&str) -> Option<Duration>> ScriptedW
                         }
                     }
                     FetchKind::Media => player.take_media(FetchSlot::Main, self.now, self.bytes),
+                    FetchKind::Steering => panic!("no slot for it"),
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! A track, video or audio, and which segment of it is next.
 
+mod after;
 mod parts;
 mod start;
 

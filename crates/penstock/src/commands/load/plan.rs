@@ -55,6 +55,7 @@ pub(super) fn of(command: &LoadCommand) -> Result<(Plan, &OutputOptions), String
                 ramp: typed.ramp,
                 storm: typed.storm,
                 low_latency: !typed.no_low_latency,
+                cmcd: typed.cmcd,
             };
             let workload = simple(&typed.common);
             let plan = plan(&typed.common, LoadMode::Playback(config), workload, NonZeroUsize::MIN)?;

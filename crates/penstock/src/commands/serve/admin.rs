@@ -4,17 +4,18 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use penstock_config::{Admin, AdminAddress, Config, limits};
-use penstock_console::{AdminSocket, Backend, Console, Look, PurgeError, Readiness, Token};
+use penstock_console::{AdminSocket, Backend, Console, Look, OrderError, Readiness, Token};
 use penstock_edge::metrics::Watch;
 use penstock_edge::{
-    ChaCha20Status, NodeSummary, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeReport, Server,
+    ChaCha20Status, FleetReport, NodeSummary, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, Server,
 };
 use penstock_sys::lock::Unpoisoned;
 
 use crate::admin_socket;
+use crate::commands::serve::revocation_end::revocation_end;
 use crate::console_limits::console_limits;
 use crate::failure::Failure;
 
@@ -123,8 +124,13 @@ fn shown(status: ChaCha20Status) -> serde_json::Value {
     })
 }
 
-/// How far a purge got in the fleet.
-fn far(report: &PurgeReport) -> serde_json::Value {
+/// How long an order waits for the other edges of the fleet.
+fn patience(confirm: bool) -> Duration {
+    Duration::from_millis(if confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 })
+}
+
+/// How far an order got in the fleet.
+fn far(report: &FleetReport) -> serde_json::Value {
     let missing = report.edges.iter().filter(|(_, applied)| !applied).map(|(edge, _)| {
         serde_json::json!({"name": edge.name, "present": edge.is_present, "seen_seconds_ago": edge.seen_seconds})
     });
@@ -188,9 +194,8 @@ impl Backend for ServerBackend {
         self.server.collector().chacha20().order(mode).map(shown).map_err(|unknown| unknown.to_string())
     }
 
-    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, PurgeError> {
-        let patience = if confirm { limits::FLEET_CONFIRMATION_MILLISECONDS } else { 0 };
-        match self.server.purge(order, Duration::from_millis(patience)) {
+    fn purge(&self, order: &PurgeOrder, confirm: bool) -> Result<serde_json::Value, OrderError> {
+        match self.server.purge(order, patience(confirm)) {
             Ok((purged, report)) => {
                 let mut answer = serde_json::json!({"purged": purged.objects, "soft": order.soft});
                 if let Some(nodes) = purged.cluster {
@@ -202,9 +207,22 @@ impl Backend for ServerBackend {
                 }
                 Ok(answer)
             }
-            Err(PurgeFailure::Wrong(what)) => Err(PurgeError::Wrong(what)),
-            Err(failure) => Err(PurgeError::Failed(failure.to_string())),
+            Err(PurgeFailure::Wrong(what)) => Err(OrderError::Wrong(what)),
+            Err(failure) => Err(OrderError::Failed(failure.to_string())),
         }
+    }
+
+    fn revoke(&self, ids: &[String], expires: &str, confirm: bool) -> Result<serde_json::Value, OrderError> {
+        let end = revocation_end(expires, SystemTime::now()).map_err(OrderError::Wrong)?;
+        if ids.len() > limits::REVOKED_IDS_PER_ORDER {
+            let most = limits::REVOKED_IDS_PER_ORDER;
+            return Err(OrderError::Wrong(format!("{} ids; {most} are possible at once", ids.len())));
+        }
+        let Some(report) = self.server.revoke(ids, end, patience(confirm)) else {
+            let what = "there is no fleet: add fleet: {valkey: URL, secret: FILE}, or write ids to the file of tokens.revoked";
+            return Err(OrderError::Wrong(what.to_owned()));
+        };
+        Ok(serde_json::json!({"revoked": ids.len(), "expires": end, "fleet": far(&report)}))
     }
 
     fn series(&self) -> Vec<&'static str> {

@@ -73,6 +73,8 @@ fn a_user_with_the_rights_that_the_documentation_names_is_sufficient() {
     let purge =
         Tool::penstock().args(["cache", "purge", "--tag", "film", "--fleet", "-c"]).arg(file(&edges[0]));
     assert_eq!(purge.run().ok().text(), "purged 0 objects\napplied by 2 of 2 edges\n");
+    let revoke = Tool::penstock().args(["revoke", "viewer", "--expires", "1h", "--fleet", "-c"]);
+    assert_eq!(revoke.arg(file(&edges[0])).run().ok().text(), "revoked 1 id\napplied by 2 of 2 edges\n");
     let doctor = Tool::penstock().args(["doctor", "--quick", "-c"]).arg(file(&edges[1])).run().ok().text();
     assert!(doctor.contains("0 s ahead of this machine's"), "{doctor}");
     for edge in &edges {

@@ -1,4 +1,4 @@
-//! Edges that share a store: sessions, ticket keys, the strike register and purges, and a store that fails.
+//! Edges that share a store: sessions, ticket keys, the strike register, purges and revoked tokens, and a store that fails.
 
 mod census;
 mod commands;
@@ -9,6 +9,7 @@ mod interop;
 mod lies;
 mod logins;
 mod purges;
+mod revocations;
 mod sessions;
 mod store;
 mod tickets;

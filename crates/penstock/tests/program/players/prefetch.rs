@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use penstock_testkit::origin::{Origin, answer, range, target};
-use penstock_testkit::{Client, Content, until};
+use penstock_testkit::{Client, Content, Tool, until};
+use serde_json::Value;
 
 use super::{Edge, in_query, targets};
 
@@ -59,6 +60,47 @@ fn at_a_cold_edge_fewer_than_a_tenth_of_the_segments_wait_for_the_origin_instead
             assert_eq!(segments(&edge, "used"), (SEGMENTS - 1) as f64);
         }
     }
+}
+
+/// A film of this many segments of 0.8 s: a player with a full buffer asks again when 0.5 s fit, and for one of them.
+const FILM: usize = 40;
+
+/// Segment requests of a player of `penstock load` that a cold edge with these keys does not answer from its cache.
+fn waited(keys: &str) -> usize {
+    let origin = Origin::start(|head, _, stream| {
+        let mut list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n".to_owned();
+        (0..FILM).for_each(|number| list.push_str(&format!("#EXTINF:0.8,\nseg-{number}.m4s\n")));
+        list.push_str("#EXT-X-ENDLIST\n");
+        let body = if target(head).ends_with(".m3u8") { list.into_bytes() } else { vec![b'x'; 1000] };
+        answer(stream, "200 OK", "Cache-Control: max-age=600\r\n", &body)
+    });
+    let edge = edge(&origin, &format!(", cache: {{prefetch: 0}}{keys}"));
+    let load =
+        Tool::penstock().args(["load", "playback", "--insecure", "--quiet", "--requests", "1", "--json"]);
+    let load = load.args(["--buffer", "1s", "--start", "500ms", "--cmcd"]);
+    let report = load.arg(edge.server.url("/film/index.m3u8")).run().ok();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(report["playback"]["segments"], FILM, "{report:#}");
+    assert_eq!(targets(&origin).len(), FILM + 1, "each once, and the playlist");
+    let of_segments = || {
+        let log = edge.server.access_log();
+        log.into_iter().filter(|line| line["target"].as_str().unwrap().contains("/seg-")).collect::<Vec<_>>()
+    };
+    let segments = until("all lines of the log", || Some(of_segments()).filter(|log| log.len() == FILM));
+    segments.iter().filter(|line| line["cache"] != "hit").count()
+}
+
+#[test]
+fn players_of_the_load_generator_wait_for_the_origin_with_fewer_than_a_tenth_of_their_requests_instead_of_all()
+ {
+    let (without, with) = std::thread::scope(|scope| {
+        let without = scope.spawn(|| waited(""));
+        let with = waited(PREFETCH);
+        (without.join().unwrap(), with)
+    });
+    println!("of {FILM} segments {without} waited without prefetching, and {with} with it");
+    assert_eq!(without, FILM);
+    assert!((1..FILM / 10).contains(&with), "{with}");
 }
 
 #[test]

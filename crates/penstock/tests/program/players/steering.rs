@@ -1,6 +1,6 @@
 //! Steering manifests follow the state of the cluster's nodes.
 
-use penstock_testkit::{Client, ReservedAddress, Server, Setup, until};
+use penstock_testkit::{Client, ReservedAddress, Server, Setup, Tool, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -21,15 +21,17 @@ fn priority(server: &Server) -> Vec<String> {
 
 /// Nodes with these addresses, each of which goes on accepting until a second signal.
 fn setup(addresses: &[ReservedAddress], own: usize, pathways: &str) -> Setup {
+    let sites = format!("- {{hosts: [localhost], origin: {{directory: root}}, {STEERING}{pathways}}}}}");
+    cluster(addresses, own).sites(&sites).limits("lame_duck: 1h")
+}
+
+/// Nodes with these addresses.
+fn cluster(addresses: &[ReservedAddress], own: usize) -> Setup {
     let node = |(number, address): (usize, &ReservedAddress)| {
         format!("{{name: edge{}, address: \"{}\"}}", number + 1, address.address())
     };
     let nodes: Vec<String> = addresses.iter().enumerate().map(node).collect();
-    let sites = format!("- {{hosts: [localhost], origin: {{directory: root}}, {STEERING}{pathways}}}}}");
-    Setup::new()
-        .sites(&sites)
-        .section(&format!("cluster: {{self: edge{}, nodes: [{}]}}", own + 1, nodes.join(", ")))
-        .limits("lame_duck: 1h")
+    Setup::new().section(&format!("cluster: {{self: edge{}, nodes: [{}]}}", own + 1, nodes.join(", ")))
 }
 
 #[test]
@@ -66,6 +68,63 @@ fn a_node_that_drains_or_is_out_goes_last_on_all_nodes_and_comes_back() {
         server.signal(Signal::TERM);
         server.wait_for_log("stopping: health checks fail");
     }
+}
+
+const PLAYERS: u64 = 200;
+
+/// Segments of a second.
+const FILM: u64 = 30;
+
+/// Writes a film to the root of a node.
+fn write_film(server: &Server) {
+    let mut list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n".to_owned();
+    for number in 0..FILM {
+        list.push_str(&format!("#EXTINF:1,\n{number}.ts\n"));
+        server.write(&format!("{number}.ts"), vec![b'x'; 1000]);
+    }
+    server.write("film.m3u8", list + "#EXT-X-ENDLIST\n");
+}
+
+#[test]
+fn two_hundred_players_leave_a_node_that_drains_before_it_ends_and_none_stalls() {
+    let addresses = [(); 2].map(|()| ReservedAddress::reserve());
+    // Other nodes know of the drain within two seconds, and players two seconds later.
+    let sites = "- {hosts: [localhost], origin: {directory: root}, steering: {hls: /steering.json, ttl: 2s}}";
+    let servers = [0, 1].map(|own| cluster(&addresses, own).sites(sites).limits("lame_duck: 7s").start());
+    let mut list =
+        "#EXTM3U\n#EXT-X-CONTENT-STEERING:SERVER-URI=\"/steering.json\",PATHWAY-ID=\"edge1\"\n".to_owned();
+    for (server, pathway) in servers.iter().zip(["edge1", "edge2"]) {
+        server.tolerate_warning("is out: ");
+        server.tolerate_warning("without ca every machine");
+        write_film(server);
+        let film = server.plain_url("/film.m3u8");
+        list.push_str(&format!("#EXT-X-STREAM-INF:BANDWIDTH=8000,PATHWAY-ID=\"{pathway}\"\n{film}\n"));
+    }
+    let [leaving, staying] = &servers;
+    staying.write("index.m3u8", list);
+    until("both nodes", || (priority(staying) == ["edge1", "edge2"]).then_some(()));
+    let players = PLAYERS.to_string();
+    let load =
+        Tool::penstock().args(["load", "playback", "--json", "--quiet", "--ramp", "4s", "--buffer", "4s"]);
+    let load = load.args(["--start", "1s", "--viewers", &players, "--requests", &players]);
+    let load = load.arg(staying.plain_url("/index.m3u8"));
+    let report = std::thread::scope(|scope| {
+        let playing = scope.spawn(|| load.run().ok());
+        // The playlist and four segments.
+        until("all players at the first node", || {
+            (leaving.metrics().sum("penstock_requests_total", &[]) >= (5 * PLAYERS) as f64).then_some(())
+        });
+        leaving.signal(Signal::TERM);
+        leaving.wait();
+        assert!(!playing.is_finished(), "the node ends while all of them play");
+        playing.join().unwrap()
+    });
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let playback = |name: &str| report["playback"][name].as_u64().unwrap();
+    assert_eq!(report["errors_total"], 0, "{report:#}");
+    assert_eq!((playback("players_started"), playback("players_stalled")), (PLAYERS, 0), "{report:#}");
+    assert_eq!(playback("segments"), PLAYERS * FILM);
+    assert!(playback("pathway_changes") >= PLAYERS, "{report:#}");
 }
 
 #[test]

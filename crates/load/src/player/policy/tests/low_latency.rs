@@ -134,7 +134,7 @@ impl ScriptedOrigin {
                         let manifest = ParsedManifest::parse(&manifest, &fetch.target).unwrap();
                         player.take_manifest(slot, now, manifest).unwrap();
                     }
-                    FetchKind::Index => panic!("nothing is indexed"),
+                    FetchKind::Index | FetchKind::Steering => panic!("there is none"),
                     FetchKind::Media => player.take_media(slot, now, 500_000),
                 }
             }
