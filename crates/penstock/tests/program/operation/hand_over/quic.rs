@@ -65,3 +65,44 @@ fn downloads_over_quic_go_on_across_two_upgrades_with_other_workers() {
         server.wait_for_log("the process before has ended");
     }
 }
+
+#[test]
+fn a_connection_without_a_request_gets_its_first_one_answered_by_the_process_before() {
+    if !crate::http3::has_client() {
+        return;
+    }
+    let setup = Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""]);
+    // The old process gives it as long as that.
+    let server = setup.clone().limits("drain_deadline: 1h, lame_duck: 1m").start();
+    let small = server.file("small.mp4", SMALL);
+    let go = server.directory().join("go");
+    let options = format!("wait={}", go.display());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| crate::http3::content_with(&server, &options, "/small.mp4"));
+        until("the connection", || {
+            (server.metrics().sum("penstock_http_connections_total", &["version=\"h3\""]) >= 1.0)
+                .then_some(())
+        });
+        server.hand_over();
+        std::fs::write(&go, "").unwrap();
+        small.assert_range(0..SMALL, &waiting.join().unwrap());
+    });
+    assert!(server.wait_for_predecessor().success());
+    server.reload(&setup);
+}
+
+#[test]
+fn a_client_that_is_gone_does_not_keep_the_process_before() {
+    if !crate::http3::has_client() {
+        return;
+    }
+    let listeners = Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""]);
+    // Neither ends its connection.
+    let server = listeners.limits("drain_deadline: 1h, lame_duck: 0, idle_timeout: 1h").start();
+    server.write("tiny.txt", "It is in one packet.\n");
+    let client = crate::http3::client(&server).arg("GET /tiny.txt").env("OPTIONS", "vanish").run();
+    assert_eq!(client.code, 0, "{}", client.stderr);
+    server.logged("/tiny.txt");
+    server.hand_over();
+    assert!(server.wait_for_predecessor().success());
+}
