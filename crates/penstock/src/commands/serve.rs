@@ -157,10 +157,15 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::of_start(fault, Some(&listen.source))
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
+        StartError::Storage(_) => {
+            let instead =
+                "let this user write there, or name another directory: storage of tls.acme, or --storage";
+            let fault = config.fault_at(None, error.to_string());
+            Failure::of_start(Fault { instead: instead.to_owned(), ..fault }, error.system_error())
+        }
         StartError::UnusedSocket(_)
         | StartError::Site(_)
         | StartError::RemoteKeys(_)
-        | StartError::Storage(_)
         | StartError::SelfSigned(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
