@@ -17,7 +17,7 @@ use super::{CHANGE_PATIENCE, Control, InheritedSockets, Server};
 use crate::http3::{self, QuicPassage};
 use crate::server::bound::{Bound, open_everywhere};
 use crate::server::orders::order_certificates;
-use crate::server::sockets::GivenSockets;
+use crate::server::sockets::{GivenSockets, steer};
 use crate::server::thread::{Command, Opened};
 use crate::settings::StartError;
 
@@ -62,6 +62,12 @@ impl Server {
         let control = self.control();
         if let Some(store) = &control.settings.store {
             store.take_back();
+        }
+        for bound in &control.listeners {
+            // It may have steered datagrams to another number of workers.
+            if let Err(error) = steer(&bound.sockets, control.workers.len()) {
+                tracing::error!("cannot steer HTTP/3 on {}: {error}", bound.address);
+            }
         }
     }
 

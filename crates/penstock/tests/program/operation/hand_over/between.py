@@ -2,7 +2,8 @@
 """Stands between a process and its successor, and kills one of them behind a message.
 
 The predecessor starts this file in place of the program. Its process becomes the program; a child of it passes messages on. The
-file `between` beside it has three lines: which process is killed (`old` or `new`), the subject of the message, and the program.
+file `between` beside it has three lines: which process is killed (`old` or `new`; `unsaid` is the new one before its message is passed
+on), the subject of the message, and the program.
 """
 import os, select, signal, socket, sys
 
@@ -45,8 +46,10 @@ def relay():
             received = message(source)
             if received is None:
                 return
-            give(sink, *received)
-            if received[0].split(b" ")[0].decode() == subject:
+            is_last = received[0].split(b" ")[0].decode() == subject
+            if not (is_last and victim == "unsaid"):
+                give(sink, *received)
+            if is_last:
                 killed, end = (old, to_old) if victim == "old" else (new, to_new)
                 os.kill(killed, signal.SIGKILL)
                 # Its end of the channel is closed when it has ended.

@@ -9,7 +9,7 @@ use penstock_testkit::{Client, Server, until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Signal, kill_process, test_kill_process};
 
-use super::cached::{CACHED, Cached};
+use super::cached::{CACHED, Cached, SMALL};
 
 #[test]
 fn a_successor_that_is_killed_while_it_starts_changes_nothing() {
@@ -98,7 +98,7 @@ fn watched() -> Cached {
     cached
 }
 
-/// Has `old` or `new` killed behind a message of the next succession.
+/// Has `old` or `new` killed behind a message of the next succession; `unsaid` is the new process before its message is passed on.
 fn kill_behind(server: &Server, victim: &str, subject: &str) {
     let program = server.directory().join("real");
     let text = format!("{victim}\n{subject}\n{}\n", program.display());
@@ -218,5 +218,26 @@ fn a_successor_serves_with_the_same_cache_when_the_process_before_is_killed_behi
         serves(&cached, subject);
         let whole = Client::tls(server).get("/large.mp4");
         cached.large.assert_range(0..CACHED, &whole.body);
+    }
+}
+
+#[test]
+fn a_successor_with_more_workers_that_fails_leaves_datagrams_to_those_of_the_process_before() {
+    if !crate::http3::has_client() {
+        return;
+    }
+    let cached = watched();
+    let server = &cached.server;
+    cached.status("/one.mp4");
+    let file = server.directory().join("penstock.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("workers: 2", "workers: 5")).unwrap();
+    server.expect_warning("not handed over: the new process has ended before it was ready");
+    kill_behind(server, "unsaid", "ready");
+    cached.begin(1);
+    server.logs("this process goes on", 1);
+    // Each has an id of its own, and so a worker.
+    for _ in 0..12 {
+        cached.small.assert_range(0..SMALL, &crate::http3::content(server, "/one.mp4"));
     }
 }
