@@ -90,8 +90,8 @@ impl Server {
         let mut ports = Ports::default();
         fs::write(&file, ports.fill(setup)).unwrap();
         let own = setup.replaceable.then(|| link_program(directory.path()));
-        let (program, listeners) =
-            start_serving(own.as_deref().unwrap_or(program()), &file, setup.unprivileged);
+        let own = own.unwrap_or_else(|| program().to_owned());
+        let (program, listeners) = start_serving(&own, &file, setup.unprivileged);
         Self {
             directory,
             certificates,

@@ -138,6 +138,8 @@ async def main():
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], cafile=authority,
                                       server_name=options.get("name", "localhost"), max_data=1 << 24,
                                       max_stream_data=1 << 22)
+    if "vanish" in options:
+        configuration.idle_timeout = 3600.0  # The server takes the shorter one of both.
     session = options.get("session")
     if session and os.path.exists(session):
         configuration.session_ticket = pickle.load(open(session, "rb"))
