@@ -15,6 +15,7 @@ mod cors;
 mod early_data;
 mod ech;
 mod error_pages;
+mod exposed;
 mod field_rules;
 mod fleet;
 mod forwarding;
@@ -52,6 +53,7 @@ use crate::places;
 use crate::raw;
 use crate::section::{Text, position};
 use crate::users::{self, User};
+pub use exposed::exposes;
 pub(crate) use listeners::{default_options, default_versions};
 use reader::Reader;
 use settings::Surroundings;
@@ -78,6 +80,7 @@ pub(crate) fn interpret(root: &raw::Root, reader: &mut Reader<'_>) -> Config {
     let metrics =
         metrics.map_or_else(CountedMetrics::default, |section| metrics::metrics(&section.value, reader));
     let limits = bounds::limits(root.limits.as_ref(), reader);
+    exposed::warn(&sites, reader);
     let admin = admin.map(|(admin, _)| admin);
     let places = places::places(root, addresses);
     let source = ConfigSource { files: reader.files.clone(), places, paths: reader.paths.take() };

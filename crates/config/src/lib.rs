@@ -47,6 +47,7 @@ pub use countries::fuzz_countries;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
 pub use forwarding::Forwarded;
+pub use interpret::exposes;
 pub use key_paths::KeyPaths;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]

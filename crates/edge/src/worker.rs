@@ -306,6 +306,12 @@ impl Worker {
         self.phase_changed.notify_waiters();
     }
 
+    /// Serves as before: the other process has failed.
+    pub(crate) fn end_succession(&self) {
+        self.phase.set(Phase::Serving);
+        self.phase_changed.notify_waiters();
+    }
+
     /// Ends idle connections now and the others after their response.
     pub(crate) fn begin_drain(&self) {
         self.phase.set(Phase::Draining);

@@ -106,6 +106,11 @@ impl Census {
         self.has_left.store(true, Relaxed);
     }
 
+    /// Writes the entry of this process again.
+    pub(crate) fn come_back(&self) {
+        self.has_left.store(false, Relaxed);
+    }
+
     /// Renews the entry of this process, and reads those of the others. An error ends the round only.
     pub(crate) async fn round(&self) {
         if self.has_left.load(Relaxed) {

@@ -267,6 +267,12 @@ impl Fleet {
         self.parts.edges.has_successor.store(true, Relaxed);
     }
 
+    /// The successor has failed: this process says again that the edge is there.
+    pub fn take_back(&self) {
+        self.parts.census.come_back();
+        self.parts.edges.has_successor.store(false, Relaxed);
+    }
+
     /// Leaves the fleet: this edge is no longer missed. Nothing is shared afterwards.
     pub fn leave(&self) {
         let Some((stop, thread)) = self.thread.lock().unpoisoned().take() else {

@@ -1,15 +1,16 @@
 //! The control thread: turns signals into actions of the service.
 
-use std::future;
+mod signals;
+
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
+use self::signals::{Event, Signals};
 use crate::succession::Accepted;
 use crate::systemd;
 
@@ -52,6 +53,16 @@ pub(crate) trait Service {
         Duration::ZERO
     }
 
+    /// Whether the successor has failed: it has ended otherwise than by a stop.
+    fn has_lost_successor(&mut self) -> bool {
+        false
+    }
+
+    /// Takes everything back from a successor that has failed, before [`Self::drain`]. Returns whether this process serves.
+    fn take_back(&mut self) -> bool {
+        false
+    }
+
     /// Whether no connection is left.
     fn is_empty(&self) -> bool {
         true
@@ -90,30 +101,6 @@ pub(crate) struct Control {
     signals: Signals,
 }
 
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-    hangup: Signal,
-    user1: Signal,
-    user2: Signal,
-}
-
-/// An event for a running server.
-enum Event {
-    Terminate,
-    Reload,
-    ReopenLogs,
-    /// SIGUSR2: a new process is to succeed this one.
-    HandOver,
-    /// It accepts connections, or it has ended.
-    HandedOver(HandOverOutcome),
-    /// It is time to look for what has changed by itself.
-    Tick,
-    /// Every worker has ended.
-    Ended,
-}
-
 /// The successor, or why there is none.
 pub(crate) type HandOverOutcome = Result<Accepted, String>;
 
@@ -128,14 +115,7 @@ impl Control {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let signals = {
             let _inside = runtime.enter();
-            Signals {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-                quit: signal(SignalKind::quit())?,
-                hangup: signal(SignalKind::hangup())?,
-                user1: signal(SignalKind::user_defined1())?,
-                user2: signal(SignalKind::user_defined2())?,
-            }
+            Signals::listen()?
         };
         Ok(Self { runtime, signals })
     }
@@ -162,8 +142,11 @@ enum Phase {
     },
     /// It accepts until then.
     LameDuck(Instant),
-    /// A successor accepts; connections end with their next response until then.
-    Succeeded(Instant),
+    /// A successor accepts. Connections end with their next response until `end`, or until there is none from `least` on.
+    Succeeded {
+        least: Instant,
+        end: Instant,
+    },
     /// It has closed its listeners; the receiver resolves when all has ended.
     Draining {
         ended: oneshot::Receiver<()>,
@@ -173,6 +156,9 @@ enum Phase {
 
 /// How often a process that ends tells its successor what it still needs.
 const SUCCESSOR_TICK: Duration = Duration::from_millis(limits::BUSY_SLOTS_MILLISECONDS);
+
+/// For how long at least a process can take back what it has handed over.
+const SUCCESSOR_TRIAL: Duration = Duration::from_secs(limits::SUCCESSOR_TRIAL_SECONDS);
 
 impl Phase {
     /// When to look for what has changed by itself.
@@ -185,7 +171,7 @@ impl Phase {
             Self::Serving if service.waits_for_tiers() => {
                 Some(Duration::from_millis(limits::WAITING_TIER_MILLISECONDS))
             }
-            Self::LameDuck(end) | Self::Succeeded(end) => {
+            Self::LameDuck(end) | Self::Succeeded { end, .. } => {
                 Some(LAME_DUCK_TICK.min(end.saturating_duration_since(Instant::now())))
             }
             Self::Draining { has_successor: true, .. } => Some(SUCCESSOR_TICK),
@@ -205,13 +191,7 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
             (Event::Tick, Phase::LameDuck(end)) if Instant::now() >= end || service.may_drain() => {
                 drain(&mut service)
             }
-            (Event::Tick, Phase::Succeeded(end)) if Instant::now() >= end || service.is_empty() => {
-                drain_for_successor(&mut service)
-            }
-            (Event::Tick, phase @ Phase::Succeeded(_)) => {
-                service.tell_changes();
-                phase
-            }
+            (Event::Tick, phase @ Phase::Succeeded { .. }) => follow_successor(&mut service, phase),
             (Event::Tick, Phase::Serving) => {
                 service.adopt_tiers();
                 begin_hand_over_if_due(&mut service, &mut hand_over_is_due)
@@ -274,7 +254,7 @@ fn reload(service: &mut impl Service, phase: &Phase) {
         Phase::HandingOver { .. } => {
             tracing::warn!("not reloading: a new process starts; send SIGHUP to that one");
         }
-        Phase::LameDuck(_) | Phase::Succeeded(_) | Phase::Draining { .. } => {
+        Phase::LameDuck(_) | Phase::Succeeded { .. } | Phase::Draining { .. } => {
             tracing::info!("not reloading: this server is about to end");
         }
     }
@@ -299,13 +279,29 @@ fn handed_over(service: &mut impl Service, outcome: HandOverOutcome, ends: bool)
             tracing::info!(
                 "process {id} has taken over; this one ends its connections with their next response, for {longest:?}"
             );
-            Phase::Succeeded(Instant::now() + longest)
+            let now = Instant::now();
+            Phase::Succeeded { least: now + SUCCESSOR_TRIAL, end: now + longest }
         }
         Err(why) => {
             tracing::error!("not handed over: {why}; this process goes on");
             if ends { begin_to_end(service) } else { Phase::Serving }
         }
     }
+}
+
+/// While both processes run: the successor may fail with its first connections.
+fn follow_successor(service: &mut impl Service, phase: Phase) -> Phase {
+    let Phase::Succeeded { least, end } = phase else { return phase };
+    if service.has_lost_successor() && service.take_back() {
+        systemd::is_main_again();
+        return Phase::Serving;
+    }
+    let now = Instant::now();
+    if now >= end || (now >= least && service.is_empty()) {
+        return drain_for_successor(service);
+    }
+    service.tell_changes();
+    Phase::Succeeded { least, end }
 }
 
 /// Ends what is left. The service manager watches the successor by now, and is not told.
@@ -341,7 +337,7 @@ fn drain(service: &mut impl Service) -> Phase {
 async fn stop(service: &mut impl Service, phase: Phase) {
     let ended = match phase {
         Phase::Draining { ended, .. } => ended,
-        Phase::Serving | Phase::HandingOver { .. } | Phase::LameDuck(_) | Phase::Succeeded(_) => {
+        Phase::Serving | Phase::HandingOver { .. } | Phase::LameDuck(_) | Phase::Succeeded { .. } => {
             // Closes the admin listener, and tells a successor that this process ends.
             _ = service.drain();
             watch(service.wait())
@@ -350,41 +346,6 @@ async fn stop(service: &mut impl Service, phase: Phase) {
     service.stop();
     // Workers that are still busy after this end with the process.
     drop(tokio::time::timeout(STOP_LIMIT, ended).await);
-}
-
-impl Signals {
-    async fn next_event(&mut self, phase: &mut Phase, tick: Option<Duration>) -> Event {
-        let ticked = async {
-            match tick {
-                Some(tick) => tokio::time::sleep(tick).await,
-                None => future::pending().await,
-            }
-        };
-        let of_phase = async {
-            match phase {
-                Phase::Draining { ended, .. } => {
-                    // Nothing is ever sent: the waiting thread drops its end.
-                    let _dropped = ended.await.is_err();
-                    Event::Ended
-                }
-                Phase::HandingOver { outcome, .. } => {
-                    let panicked = |_| Err("its thread panicked".to_owned());
-                    Event::HandedOver(outcome.await.unwrap_or_else(panicked))
-                }
-                Phase::Serving | Phase::LameDuck(_) | Phase::Succeeded(_) => future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => Event::Terminate,
-            _ = self.interrupt.recv() => Event::Terminate,
-            _ = self.quit.recv() => Event::Terminate,
-            _ = self.hangup.recv() => Event::Reload,
-            _ = self.user1.recv() => Event::ReopenLogs,
-            _ = self.user2.recv() => Event::HandOver,
-            event = of_phase => event,
-            () = ticked => Event::Tick,
-        }
-    }
 }
 
 /// Runs a blocking function on a thread of its own, so that signals are still handled.

@@ -14,7 +14,8 @@
 //! | old | `busy` | The slots of the memory tier that it still reads; repeated. |
 //!
 //! Either may end at any time, which the other one sees as the end of the messages. Until `ready` the old process then goes on
-//! as before. The new one begins as if there had been no other.
+//! as before; from then on until it drains, it serves again if the new one fails. The new one begins as if there had been no
+//! other.
 
 mod message;
 mod predecessor;

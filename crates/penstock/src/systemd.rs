@@ -17,6 +17,12 @@ pub(crate) fn succeeded_by(id: u32) {
     IS_SUCCEEDED.store(true, Ordering::Relaxed);
 }
 
+/// This process is the main one again: the one that had taken over has failed. The unit needs `NotifyAccess=all`.
+pub(crate) fn is_main_again() {
+    IS_SUCCEEDED.store(false, Ordering::Relaxed);
+    notify(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
+}
+
 /// Whether another process is the main one.
 static IS_SUCCEEDED: AtomicBool = AtomicBool::new(false);
 

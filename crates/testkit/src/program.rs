@@ -1,6 +1,8 @@
 //! Where the program under test is, and where tests keep files.
 
 use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -25,6 +27,24 @@ pub fn program() -> &'static str {
     })
 }
 
+/// The name of a copy of the program in the directory of a server.
+const OWN: &str = "penstock";
+
+/// Puts the program under test into a directory, and returns its path there.
+pub(crate) fn link_program(directory: &Path) -> String {
+    let (next, own) = (directory.join("next"), directory.join(OWN));
+    fs::hard_link(program(), &next).expect("the directory is on the disk of the build");
+    fs::rename(next, &own).expect("a file of the test");
+    own.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// Puts another file in its place. A link, because a file that was just written can be busy when it is to be run.
+pub(crate) fn replace_program(directory: &Path, other: &Path) {
+    let next = directory.join("next");
+    symlink(other, &next).expect("a link");
+    fs::rename(next, directory.join(OWN)).expect("a file of the test");
+}
+
 /// `target/debug`, of which Cargo runs test programs in `deps`.
 fn build_directory() -> PathBuf {
     let test = env::current_exe().expect("the path of this test program");
@@ -41,7 +61,7 @@ fn build_directory() -> PathBuf {
 pub fn disk_directory() -> TempDir {
     let parent =
         Path::new(program()).parent().and_then(Path::parent).expect("the target directory").join("tmp");
-    std::fs::create_dir_all(&parent).expect("a directory beside the build");
+    fs::create_dir_all(&parent).expect("a directory beside the build");
     TempDir::new_in(parent).expect("a directory on the disk")
 }
 

@@ -27,7 +27,11 @@ pub(crate) struct Program {
 impl Program {
     /// Starts it with nothing of this environment but where programs are.
     pub(crate) fn start(arguments: &[&str], config: &Path, unprivileged: bool) -> Self {
-        let program = program();
+        Self::start_file(program(), arguments, config, unprivileged)
+    }
+
+    /// The same with another file that has the program.
+    pub(crate) fn start_file(program: &str, arguments: &[&str], config: &Path, unprivileged: bool) -> Self {
         let mut command = if unprivileged && rustix::process::geteuid().is_root() {
             let mut setpriv = Command::new("setpriv");
             setpriv.args(["--bounding-set", "-dac_override,-dac_read_search", program]);

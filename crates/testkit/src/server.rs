@@ -21,7 +21,7 @@ use crate::deadline::{DEADLINE, until};
 use crate::metrics::Metrics;
 use crate::ports::ReservedAddress;
 use crate::process::send_signal;
-use crate::program::disk_directory;
+use crate::program::{disk_directory, link_program, program, replace_program};
 use crate::running::Program;
 use crate::setup::Setup;
 use crate::sockets::Sockets;
@@ -89,7 +89,9 @@ impl Server {
         let file = directory.path().join("penstock.yaml");
         let mut ports = Ports::default();
         fs::write(&file, ports.fill(setup)).unwrap();
-        let (program, listeners) = start_serving(&file, setup.unprivileged);
+        let own = setup.replaceable.then(|| link_program(directory.path()));
+        let own = own.unwrap_or_else(|| program().to_owned());
+        let (program, listeners) = start_serving(&own, &file, setup.unprivileged);
         Self {
             directory,
             certificates,
@@ -110,7 +112,7 @@ impl Server {
             self.signal(signal);
             self.wait();
         }
-        let (program, listeners) = start_serving(&self.directory().join("penstock.yaml"), false);
+        let (program, listeners) = start_serving(program(), &self.directory().join("penstock.yaml"), false);
         self.program = Mutex::new(program);
         self.listeners = listeners;
     }
@@ -292,6 +294,16 @@ impl Server {
         send_signal(self.pid(), signal);
     }
 
+    /// Puts another file in place of the program: the next successor is started from it.
+    pub fn replace_program(&self, other: &Path) {
+        replace_program(self.directory(), other);
+    }
+
+    /// Puts the program under test there again.
+    pub fn restore_program(&self) {
+        link_program(self.directory());
+    }
+
     /// Has a new process succeed the one that serves, and waits until it has. Returns the id of the one before.
     pub fn hand_over(&self) -> Pid {
         let before = self.pid();
@@ -368,8 +380,8 @@ impl Drop for Server {
 }
 
 /// Starts the program and waits until it serves.
-fn start_serving(config: &Path, unprivileged: bool) -> (Program, Vec<Listener>) {
-    let program = Program::start(&["serve", "-c"], config, unprivileged);
+fn start_serving(file: &str, config: &Path, unprivileged: bool) -> (Program, Vec<Listener>) {
+    let program = Program::start_file(file, &["serve", "-c"], config, unprivileged);
     program.wait_until_it_says("ready, workers");
     let listeners = program.said().iter().filter_map(|line| Listener::in_line(line)).collect();
     (program, listeners)

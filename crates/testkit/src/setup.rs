@@ -18,6 +18,7 @@ pub struct Setup {
     access_log: Option<String>,
     log: Option<String>,
     pub(crate) unprivileged: bool,
+    pub(crate) replaceable: bool,
 }
 
 impl Default for Setup {
@@ -37,6 +38,7 @@ impl Setup {
             workers: 2,
             limits: BTreeMap::new(),
             unprivileged: false,
+            replaceable: false,
             sections: Vec::new(),
             whole: None,
             access_log: None,
@@ -101,6 +103,12 @@ impl Setup {
     /// Has the permissions of files mean something even when the tests run as root.
     pub fn unprivileged(mut self) -> Self {
         self.unprivileged = true;
+        self
+    }
+
+    /// Starts the program from a file in the directory of the server, for [`Server::replace_program`](crate::Server::replace_program).
+    pub fn replaceable(mut self) -> Self {
+        self.replaceable = true;
         self
     }
 

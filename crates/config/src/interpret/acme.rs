@@ -46,7 +46,9 @@ pub(super) fn add(
     let challenge = challenge(raw, here, reader);
     require_listener(&challenge, raw.challenge.as_ref().map_or(here, position), listeners, reader);
     let storage = raw.storage.as_ref();
+    let storage_at = storage.map_or(here, position);
     let storage = storage.map_or_else(|| STORAGE.into(), |text| reader.output_directory("storage", text));
+    reader.note_secret("storage", &storage, storage_at);
     let directory = raw.directory.as_ref().map_or_else(|| DIRECTORY.to_owned(), |text| url(text, reader));
     let Some(authorities) = authorities(raw.ca_file.as_ref(), here, reader) else { return };
     let names = names(sites, tls, &challenge, here, reader);

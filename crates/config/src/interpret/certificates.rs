@@ -61,6 +61,8 @@ fn directory(text: &Text, reader: &mut Reader<'_>) -> Option<CertificateDirector
             }
             warn_of_ends(&path, &found, here, reader);
             warn_of_open_keys(&path, &found, here, reader);
+            let keys = found.iter().filter_map(|one| one.files.key.path());
+            keys.for_each(|key| reader.note_secret("directory", key, here));
             Some(CertificateDirectory { path, found, unusable, position: here })
         }
         Err(error) => {

@@ -78,8 +78,9 @@ pub(super) fn load(
     }
 }
 
-/// Warns of a file with a secret that every user may read.
+/// Notes a file with a secret, and warns of one that every user may read.
 pub(super) fn warn_of_open_file(key: &str, path: &Path, text: &Text, reader: &mut Reader<'_>) {
+    reader.note_secret(key, path, position(text));
     if is_open(path) {
         let what = format!("{key}: {} may be read by every user of this machine", path.display());
         reader.warning(position(text), what, "run chmod 600 on it");

@@ -26,12 +26,24 @@ pub(crate) struct Reader<'e> {
     warnings: Vec<(Position, Fault)>,
     /// What the file names to be read.
     pub(crate) paths: RefCell<Vec<PathBuf>>,
+    /// Those of them with secrets.
+    pub(crate) secrets: RefCell<Vec<SecretFile>>,
+}
+
+/// A file with a secret, or a directory of such files.
+#[derive(Debug)]
+pub(crate) struct SecretFile {
+    /// The key of the configuration that names it.
+    pub(crate) key: String,
+    pub(crate) path: PathBuf,
+    pub(crate) position: Position,
 }
 
 impl<'e> Reader<'e> {
     pub(crate) fn new(files: Vec<PathBuf>, host_name: &'e str, now: SystemTime) -> Self {
         let (faults, warnings) = (Vec::new(), Vec::new());
-        Self { files, host_name, now, faults, warnings, paths: RefCell::default() }
+        let (paths, secrets) = (RefCell::default(), RefCell::default());
+        Self { files, host_name, now, faults, warnings, paths, secrets }
     }
 
     /// The warnings, in the order of the files.
@@ -210,6 +222,11 @@ impl<'e> Reader<'e> {
         let path = self.absolute(text);
         self.paths.borrow_mut().push(path.clone());
         path
+    }
+
+    /// Notes a file with a secret, or a directory of such files.
+    pub(crate) fn note_secret(&self, key: &str, path: &Path, position: Position) {
+        self.secrets.borrow_mut().push(SecretFile { key: key.to_owned(), path: path.to_owned(), position });
     }
 
     /// An absolute path that is no file of the configuration.

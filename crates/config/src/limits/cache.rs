@@ -34,6 +34,9 @@ pub const SUCCESSOR_START_SECONDS: u64 = 60;
 /// longer.
 pub const SUCCEEDED_SECONDS: u64 = 5;
 
+/// For how long a process without connections still takes back what it has handed over, if its successor fails.
+pub const SUCCESSOR_TRIAL_SECONDS: u64 = 1;
+
 /// How often a process tells its successor what it still reads of the memory tier.
 pub const BUSY_SLOTS_MILLISECONDS: u64 = 1000;
 

@@ -41,6 +41,9 @@ pub const QUIC_ANSWERS_PER_SECOND: u32 = 1000;
 /// is taken, in percent.
 pub const RETRY_PERCENT: usize = 25;
 
+/// How long a drain waits for a client that sends nothing, while it may only acknowledge responses.
+pub const QUIC_DRAIN_SILENCE_SECONDS: u64 = 5;
+
 /// How long clients remember that a server speaks HTTP/3 (`ma` of Alt-Svc).
 pub const ALT_SVC_SECONDS: u64 = 86_400;
 

@@ -116,6 +116,44 @@ fn a_key_that_every_user_may_read_is_warned_of() {
 }
 
 #[test]
+fn a_secret_that_clients_can_download_is_warned_of() {
+    let fixture = Fixture::new();
+    let exposed = |key: &str, file: &str| {
+        format!(
+            "edge.yaml:3: {key}: DIR/video/{file} lies in DIR/video, which a site serves: clients can download it; move it \
+             elsewhere, and replace it if it was served"
+        )
+    };
+    let at = |name: &str| fixture.path().join(name);
+    for directory in ["video/keys", "video/.hidden", "beside"] {
+        fs::create_dir(at(directory)).unwrap();
+        for name in ["ec.crt", "ec.key"] {
+            fs::copy(at(name), at(directory).join(name)).unwrap();
+        }
+    }
+    let said = |tls: &str| warnings(&fixture, &around(&format!("tls: {{{tls}}}")));
+    let pair = |directory: &str| format!("certificates: [{{chain: ec.crt, key: {directory}/ec.key}}]");
+    assert_eq!(said(&pair("video/keys")), [exposed("key", "keys/ec.key")]);
+    assert_eq!(said(&pair("video/../video/keys")).len(), 1);
+    assert_eq!(said(&pair("video/.hidden")), [""; 0], "it has a hidden name");
+    assert_eq!(said(&pair("beside")), [""; 0]);
+    std::os::unix::fs::symlink(at("video"), at("link")).unwrap();
+    std::os::unix::fs::symlink(at("ec.key"), at("video/link.key")).unwrap();
+    assert_eq!(said(&pair("link/keys")).len(), 1, "it leads to a directory that is served");
+    let linked = "certificates: [{chain: ec.crt, key: video/link.key}]";
+    assert_eq!(said(linked), [""; 0], "a link out of the directory is not served");
+    assert_eq!(said("certificates: [{directory: video/keys}]"), [exposed("directory", "keys/ec.key")]);
+    let listeners = "listeners: [{address: 127.0.0.1:8443, tls: true}, {address: 127.0.0.1:8080}]";
+    let sites = "sites: [{hosts: [a.example.com], origin: {directory: video}, dot_files: allow}]";
+    let acme = "tls: {acme: {agree_to_terms: true, ca_file: ec.crt, storage: video/.acme}}";
+    assert_eq!(
+        warnings(&fixture, &format!("{listeners}\n{sites}\n{acme}\n")),
+        [exposed("storage", ".acme")],
+        "hidden names are served there"
+    );
+}
+
+#[test]
 fn swapped_files_are_told_apart() {
     assert_eq!(
         Fixture::new().faults(&around("tls: {certificates: [{chain: ec.key, key: ec.crt}]}")),

@@ -1,5 +1,6 @@
 //! The task of one connection.
 
+mod end;
 mod guard;
 
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use penstock_config::limits;
 use penstock_http2::{Flood, FloodGuard, HeadFault, PriorityParameters};
-use penstock_http3::{Fields, ServerConnection, StreamEvent, code};
+use penstock_http3::{Fields, StreamEvent, code};
 use penstock_metrics::QuicPackets;
 use penstock_tls::Negotiated;
 use tokio::task::coop::consume_budget;
@@ -26,7 +27,7 @@ use crate::carrier::{
 };
 use crate::clients::IdleEntry;
 use crate::connection::UnfinishedHandshake;
-use crate::metrics::{HttpLabel, OutletKind, Refusal, ShortReason, Work, doing_all};
+use crate::metrics::{HttpLabel, OutletKind, ShortReason, Work, doing_all};
 use crate::worker::{LocalSettings, Worker};
 
 /// Performs the handshake, then serves requests until client or server ends the connection.
@@ -67,9 +68,6 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
 /// How long an idle connection keeps memory for the next requests.
 const IDLE_MEMORY: Duration = Duration::from_millis(limits::HTTP2_IDLE_MEMORY_MILLISECONDS);
 
-/// How long the client may still send requests after GOAWAY, which were under way.
-const GOAWAY: Duration = Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
-
 /// How often a connection that is always busy looks at deadlines.
 const JUDGE: Duration = Duration::from_secs(1);
 
@@ -101,6 +99,8 @@ struct Session {
     has_client_left: bool,
     /// When deadlines were last looked at.
     judged: Instant,
+    /// When something was last received.
+    heard: Instant,
     /// What was counted of its packets.
     counted: [u64; 4],
     floods: FloodGuard,
@@ -150,6 +150,7 @@ impl Session {
             goaway: Goaway::None,
             has_client_left: false,
             judged: Instant::now(),
+            heard: Instant::now(),
             counted: [0; 4],
             floods: FloodGuard::new(&worker.settings().http2.floods),
             unfinished: None,
@@ -214,6 +215,7 @@ impl Session {
             self.link.renew_ids(connection);
             state.protocol.received();
             self.train_due = None;
+            self.heard = Instant::now();
         }
         has_any
     }
@@ -377,59 +379,6 @@ impl Session {
         sent > 0
     }
 
-    /// Whether nothing is left to do.
-    fn is_over(&mut self, has_streams: bool) -> bool {
-        let worker = &self.shared.worker;
-        let state = self.shared.state.borrow();
-        let mut connection = state.protocol.connection.borrow_mut();
-        // A new connection has its first request answered: a client that got GOAWAY before would only connect again.
-        let is_leaving = worker.is_draining() || (worker.is_leaving() && self.requests > 0);
-        let is_ending = is_leaving || connection.is_worn() || self.link.endpoint.is_closing();
-        if is_ending && self.goaway == Goaway::None {
-            self.goaway = Goaway::Due;
-            // Sent at once, or when the client has made space for it.
-            self.shared.set_changed();
-        }
-        if has_streams || !connection.is_idle() {
-            (self.idle, self.is_quiet) = (None, false);
-            self.idle_since = Instant::now();
-            return connection.is_worn_out();
-        }
-        self.is_quiet = true;
-        // What the client has not acknowledged may have to be sent again.
-        if !connection.is_settled() {
-            return false;
-        }
-        if self.idle.is_none() {
-            self.idle = Some(worker.idle.enter());
-            self.holds_memory = true;
-        }
-        let is_told = match self.goaway {
-            Goaway::Sent(at) => at.elapsed() >= goaway_wait(worker, &connection),
-            Goaway::None | Goaway::Due => false,
-        };
-        self.link.unsent.is_none() && (self.has_client_left || is_told)
-    }
-
-    /// When something ends that does not end by itself.
-    fn deadline(&self) -> Option<Instant> {
-        let state = self.shared.state.borrow();
-        let limits = &self.settings.limits;
-        let frees_memory = self.idle.is_some() && self.holds_memory;
-        let kept_for = if frees_memory { IDLE_MEMORY } else { limits.idle_timeout };
-        let idle = self.is_quiet.then(|| self.idle_since + kept_for.min(limits.idle_timeout));
-        let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
-        let stalled = state.stall_left().map(|left| Instant::now() + left.min(check));
-        let wait = goaway_wait(&self.shared.worker, &state.protocol.connection.borrow());
-        let told = match self.goaway {
-            Goaway::Sent(at) if self.idle.is_some() => Some(at + wait),
-            _ => None,
-        };
-        let quic = state.protocol.connection.borrow().deadline();
-        let early = self.unfinished.as_ref().map(|unfinished| unfinished.deadline);
-        [idle, stalled, told, quic, self.train_due, self.link.due, early].into_iter().flatten().min()
-    }
-
     /// Waits until the client, a stream or a deadline needs attention.
     async fn wait<F: Future<Output = ()>, M>(&mut self, tasks: &mut StreamTasks<F, M>) {
         let begun = Instant::now();
@@ -455,7 +404,7 @@ impl Session {
                 _ = link.endpoint.outbox.socket().writable(), if link.unsent.is_some() => {}
             }
         });
-        let follows_drain = self.goaway == Goaway::None;
+        let follows_drain = !self.shared.worker.is_draining();
         let wait = Wait { idle: self.idle.as_ref(), deadline, follows_drain };
         self.shared.run_until(tasks, &wait, transport).await;
     }
@@ -472,33 +421,6 @@ impl Session {
             self.train_due = None;
             state.protocol.connection.get_mut().send_little();
         }
-    }
-
-    /// Ends what has reached its deadline.
-    fn judge(&mut self, now: Instant) -> Result<(), End> {
-        if self.idle.as_ref().is_some_and(IdleEntry::is_evicted) {
-            self.shared.worker.shard.refused(Refusal::Evicted);
-            return Err(End(code::NO_ERROR));
-        }
-        if self.is_quiet && now >= self.idle_since + self.settings.limits.idle_timeout {
-            return Err(End(code::NO_ERROR));
-        }
-        // A replay of early data never finishes its handshake.
-        if self.unfinished.as_ref().is_some_and(|unfinished| now >= unfinished.deadline) {
-            self.shared.worker.shard.early_request("abandoned");
-            return Err(End(code::NO_ERROR));
-        }
-        let mut state = self.shared.state.borrow_mut();
-        if state.protocol.connection.get_mut().is_stranded() {
-            return Err(End(code::NO_ERROR));
-        }
-        let minimum_rate = self.settings.limits.minimum_rate;
-        if self.stalled.judge(&mut state, minimum_rate, now) {
-            self.shared.set_changed();
-        }
-        drop(state);
-        self.count_packets();
-        Ok(())
     }
 
     fn count_packets(&mut self) {
@@ -531,11 +453,4 @@ impl Session {
         self.shared.worker.shard.quic_ended(reason);
         self.count_packets();
     }
-}
-
-/// How long requests may still arrive that were under way when the client was told of the end. A drain waits no longer than
-/// they need.
-fn goaway_wait(worker: &Worker, connection: &ServerConnection) -> Duration {
-    let under_way = 2 * connection.round_trip().unwrap_or(GOAWAY);
-    if worker.is_draining() { under_way.min(GOAWAY) } else { GOAWAY }
 }

@@ -200,10 +200,8 @@ impl GivenSockets {
         for sockets in opened.of_workers.iter_mut().skip(given).filter(|_| given > 0) {
             *sockets = vec![open(opened.address).map_err(StartError::Listen)?];
         }
-        if let Some(socket) = opened.of_workers.first().and_then(|sockets| sockets.first()) {
-            let count = u16::try_from(workers).unwrap_or(u16::MAX);
-            udp::steer_by_connection_id(socket, count).map_err(StartError::Thread)?;
-        }
+        let sockets = opened.of_workers.first().map_or(&[][..], Vec::as_slice);
+        steer(sockets, workers).map_err(StartError::Thread)?;
         Ok(opened.of_workers)
     }
 
@@ -238,6 +236,14 @@ impl GivenSockets {
         }
         Ok(opened)
     }
+}
+
+/// Has the kernel give each datagram to the worker that its connection id names, if there is a UDP socket.
+pub(crate) fn steer(sockets: &[ListenSocket], workers: usize) -> io::Result<()> {
+    let Some(socket) = sockets.iter().find(|socket| socket.transport() == Transport::Udp) else {
+        return Ok(());
+    };
+    udp::steer_by_connection_id(socket, u16::try_from(workers).unwrap_or(u16::MAX))
 }
 
 fn with_addresses(sockets: Vec<ListenSocket>) -> Result<Vec<(SocketAddr, ListenSocket)>, StartError> {

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     },
     /// Ends each connection after its next response, without accepting: a successor has the listeners.
     LeaveListeners,
+    /// Serves as before [`Self::LeaveListeners`]; a change follows that opens the listeners.
+    TakeBack,
     /// Ends once the last connection has, or at the deadline.
     Drain {
         deadline: Instant,
@@ -133,6 +135,7 @@ async fn run(
                 worker.begin_succession();
                 listeners.close_all().await;
             }
+            Some(Command::TakeBack) => worker.end_succession(),
             Some(Command::Drain { deadline }) => break deadline,
             Some(Command::Stop) | None => break Instant::now(),
         }
@@ -156,6 +159,7 @@ async fn stop_command(commands: &mut UnboundedReceiver<Command>) {
                 | Command::LameDuck
                 | Command::ShareQuic { .. }
                 | Command::LeaveListeners
+                | Command::TakeBack
                 | Command::Drain { .. },
             ) => {}
             None => std::future::pending().await,

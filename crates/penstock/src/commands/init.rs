@@ -72,8 +72,8 @@ fn make_certificate(answers: &mut Answers, output: &Path) -> Result<Vec<PathBuf>
     if answers.certificate != CertificateSource::SelfSigned {
         return Ok(Vec::new());
     }
-    let beside = |suffix: &str| output.with_file_name(format!("{}.{suffix}", answers.domain));
-    let (chain, key) = (beside("crt"), beside("key"));
+    let chain = output.with_file_name(format!("{}.crt", answers.domain));
+    let key = output.with_file_name(answers::key_name(&answers.domain));
     let named = |path: &Path| path.file_name().map(PathBuf::from).unwrap_or_default();
     let domain = answers.domain.clone();
     answers.certificate = CertificateSource::Files { chain: named(&chain), key: named(&key) };

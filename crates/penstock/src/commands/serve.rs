@@ -4,15 +4,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
-use penstock_config::{Admin, Config, Fault, Fleet, limits};
+use penstock_config::{Admin, Config, Fault, Fleet};
 use penstock_console::AdminSocket;
 use penstock_edge::{Inheritance, InheritedSockets, ListenSocket, Server, StartError};
 use penstock_sys::machine::{Machine, TlsModule};
 use penstock_sys::socket::given_listeners;
-use rustix::process::Pid;
 use tokio::sync::oneshot;
 
 use crate::advice::Circumstances;
@@ -20,16 +18,18 @@ use crate::arguments::ServeArgs;
 use crate::control::{Control, HandOverOutcome, Service};
 use crate::failure::Failure;
 use crate::ports::wait_while_in_use;
-use crate::succession::{Accepted, Estate, Predecessor, Program, Successor, end_successor};
+use crate::succession::{Accepted, Estate, Predecessor, Program};
 use crate::{descriptors, findings, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
 mod calibration;
 mod domain;
+mod hand_over;
 mod log_pipe;
 mod revocation_end;
 
 use admin::AdminListener;
+use hand_over::SuccessorState;
 
 /// The port without a configuration file.
 const DEFAULT_PORT: u16 = 8443;
@@ -158,10 +158,15 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             Failure::of_start(fault, Some(&listen.source))
         }
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
+        StartError::Storage(_) => {
+            let instead =
+                "let this user write there, or name another directory: storage of tls.acme, or --storage";
+            let fault = config.fault_at(None, error.to_string());
+            Failure::of_start(Fault { instead: instead.to_owned(), ..fault }, error.system_error())
+        }
         StartError::UnusedSocket(_)
         | StartError::Site(_)
         | StartError::RemoteKeys(_)
-        | StartError::Storage(_)
         | StartError::SelfSigned(_)
         | StartError::Cache(_)
         | StartError::Tls(_)
@@ -250,14 +255,6 @@ struct Running {
     successor: SuccessorState,
 }
 
-/// The process that succeeds this one.
-enum SuccessorState {
-    None,
-    /// It starts; its process id.
-    Starts(Pid),
-    Accepts(Accepted),
-}
-
 impl Service for Running {
     fn reload(&mut self) {
         let Some(file) = self.file.clone() else {
@@ -312,19 +309,19 @@ impl Service for Running {
     }
 
     fn end_successor(&mut self) {
-        if let SuccessorState::Starts(id) = self.successor {
-            end_successor(id);
-        }
+        self.successor.end();
     }
 
     fn complete_hand_over(&mut self, successor: Accepted) -> Duration {
-        // Before the admin listener: who is told that a purge is done finds it in the successor.
-        self.admin = None;
-        self.server.complete_hand_over();
-        successor.leave();
-        successor.tell_changes(&self.server);
-        self.successor = SuccessorState::Accepts(successor);
-        self.config.limits.lame_duck.max(Duration::from_secs(limits::SUCCEEDED_SECONDS))
+        self.leave_to(successor)
+    }
+
+    fn has_lost_successor(&mut self) -> bool {
+        self.successor.has_failed()
+    }
+
+    fn take_back(&mut self) -> bool {
+        self.serve_again()
     }
 
     fn is_empty(&self) -> bool {
@@ -385,20 +382,6 @@ impl Service for Running {
 }
 
 impl Running {
-    fn start_successor(&mut self) -> io::Result<oneshot::Receiver<HandOverOutcome>> {
-        let program =
-            self.program.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
-        let admin = self.admin.as_ref().map(AdminListener::socket).transpose()?;
-        let successor = Successor::start(program, self.config.limits.successor_start)?;
-        tracing::info!("handing over to process {}, {}", successor.id(), program.path.display());
-        self.successor = SuccessorState::Starts(successor.id());
-        let (sender, outcome) = oneshot::channel();
-        let server = Arc::clone(&self.server);
-        let thread = thread::Builder::new().name("hand-over".to_owned());
-        thread.spawn(move || drop(sender.send(successor.hand_over(&server, admin))))?;
-        Ok(outcome)
-    }
-
     fn apply(&mut self, file: &Path) -> Result<(), Failure> {
         let config =
             Config::load(file).map_err(Failure::Config).inspect_err(|_| self.server.reload_failed())?;

@@ -6,14 +6,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_console::AdminSocket;
 use penstock_edge::{GivenTier, Inheritance, ListenSocket, Server};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::{CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities};
 
 use super::VARIABLE;
@@ -21,6 +21,8 @@ use super::message::{Channel, DESCRIPTORS_MAX};
 
 /// Variables that a service manager meant for this process.
 const OWN_VARIABLES: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID"];
+
+const ENDED_EARLY: &str = "the new process has ended before it was ready";
 
 /// How this process was started, as it was then: an upgrade puts another file at the same path.
 #[derive(Clone, Debug)]
@@ -50,6 +52,7 @@ pub(crate) struct Successor {
 /// A successor that accepts connections.
 pub(crate) struct Accepted {
     channel: Channel,
+    child: Child,
     pub(crate) id: u32,
 }
 
@@ -91,7 +94,10 @@ impl Successor {
         let begun = self.wait_for("begin", deadline).and_then(|()| {
             let inheritance = server.begin_hand_over();
             let given = self.give(&inheritance, admin.as_ref());
-            given.map_err(|error| format!("cannot hand over: {error}"))?;
+            given.map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ENDED_EARLY.to_owned(),
+                _ => format!("cannot hand over: {error}"),
+            })?;
             self.wait_for("ready", deadline)?;
             // It may have said so and ended at once.
             match self.child.try_wait() {
@@ -101,7 +107,7 @@ impl Successor {
         });
         let id = self.child.id();
         match begun {
-            Ok(()) => Ok(Accepted { channel: self.channel, id }),
+            Ok(()) => Ok(Accepted { channel: self.channel, child: self.child, id }),
             Err(why) => {
                 let ended = self.end();
                 server.cancel_hand_over();
@@ -115,7 +121,7 @@ impl Successor {
             match self.channel.receive() {
                 Ok(Some(message)) if message.subject() == subject => return Ok(()),
                 Ok(Some(_)) if Instant::now() < deadline => {}
-                Ok(None) => return Err("the new process has ended before it was ready".to_owned()),
+                Ok(None) => return Err(ENDED_EARLY.to_owned()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Some(_)) | Err(_) => {
                     return Err(format!("the new process was not ready within {:?}", self.limit));
@@ -177,6 +183,18 @@ pub(crate) fn end_successor(id: Pid) {
 }
 
 impl Accepted {
+    /// How it has failed, if it has ended otherwise than by a stop.
+    ///
+    /// One that was stopped is left to the parent of this process: a service manager learns of its end when this process has ended.
+    pub(crate) fn failure(&mut self) -> Option<ExitStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options).ok()??;
+        if ended.exit_status() == Some(0) {
+            return None;
+        }
+        self.child.wait().ok()
+    }
+
     /// Tells it that this process accepts nothing more.
     pub(crate) fn leave(&self) {
         // It may have ended.

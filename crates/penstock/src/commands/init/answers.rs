@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf, absolute};
 
-use penstock_config::{Config, Environment, limits};
+use penstock_config::{Config, DotFiles, Environment, exposes, limits};
 use rustix::fs::statvfs;
 
 use crate::advice::Circumstances;
@@ -53,7 +53,7 @@ pub(super) enum CertificateSource {
 pub(super) fn ask(arguments: &InitArgs, questions: Questions) -> Result<Answers, Failure> {
     let domain = domain(arguments, questions)?;
     let content = content(arguments, questions)?;
-    let certificate = certificate(arguments, questions, &domain)?;
+    let certificate = certificate(arguments, questions, &domain, &content)?;
     let admin = admin(arguments, questions)?;
     Ok(Answers { domain, content, certificate, admin })
 }
@@ -166,6 +166,7 @@ fn certificate(
     arguments: &InitArgs,
     questions: Questions,
     domain: &str,
+    content: &Content,
 ) -> Result<CertificateSource, Failure> {
     let live = PathBuf::from("/etc/letsencrypt/live").join(domain);
     let (chain, key) = (live.join("fullchain.pem"), live.join("privkey.pem"));
@@ -176,7 +177,38 @@ fn certificate(
     let text = "4. Certificate: an e-mail address, to get one by ACME and agree to the terms of its authority; self-signed; or \
                 the PEM files of a chain and its key";
     let question = Question { text, option: "--certificate", proposal: Some(proposal) };
-    questions.ask(&question, arguments.certificate.as_deref(), certificate_source)
+    questions.ask(&question, arguments.certificate.as_deref(), |text| {
+        let source = certificate_source(text)?;
+        let key = match &source {
+            CertificateSource::SelfSigned => Some(arguments.output.with_file_name(key_name(domain))),
+            CertificateSource::Files { key, .. } => Some(key.clone()),
+            CertificateSource::Acme { .. } => None,
+        };
+        key.map_or(Ok(()), |key| is_safe(&key, content, &source))?;
+        Ok(source)
+    })
+}
+
+/// The name of the file with a key that is made for this host name.
+pub(super) fn key_name(domain: &str) -> String {
+    format!("{domain}.key")
+}
+
+/// Whether no client could download a private key.
+fn is_safe(key: &Path, content: &Content, source: &CertificateSource) -> Result<(), String> {
+    let Content::Directory(directory) = content else { return Ok(()) };
+    if !exposes(directory, DotFiles::Deny, key) {
+        return Ok(());
+    }
+    let instead = match source {
+        CertificateSource::SelfSigned => "write the configuration to another directory with --output",
+        CertificateSource::Files { .. } | CertificateSource::Acme { .. } => "move it elsewhere",
+    };
+    Err(format!(
+        "the private key {} would lie in {}, from where clients can download it; {instead}",
+        key.display(),
+        directory.display()
+    ))
 }
 
 /// The answer for a certificate that is to be made.

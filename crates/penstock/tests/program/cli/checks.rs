@@ -4,9 +4,10 @@ use std::fs;
 use std::process::Output;
 
 use penstock_testkit::{Tool, disk_directory, memory_directory};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use super::program::{Files, free_port, run, stderr, stderr_of_any_user, stdout};
+use super::program::{Files, Running, free_port, program, run, stderr, stderr_of_any_user, stdout};
 
 /// A configuration of one site on these listeners.
 fn edge(listeners: &str, more: &str) -> String {
@@ -203,6 +204,22 @@ fn a_host_without_a_certificate_is_a_warning() {
     let (line, key, text) = only_warning(&files, &text);
     assert_eq!((line, key.as_str()), (3, "sites[0].hosts[1]"));
     assert!(text.starts_with("hosts: no certificate is for a.example.com"), "{text}");
+}
+
+#[test]
+fn a_private_key_that_clients_can_download_is_a_warning_of_check_and_serve() {
+    let files = Files::new();
+    fs::copy(files.at("ec.key"), files.at("video/ec.key")).unwrap();
+    let listener = format!("{{address: 127.0.0.1:{}, tls: true}}", free_port());
+    let tls = "tls: {certificates: [{chain: ec.crt, key: video/ec.key}]}";
+    let (line, key, text) = only_warning(&files, &edge(&listener, tls));
+    assert_eq!((line, key.as_str()), (4, "tls.certificates[0].key"));
+    assert!(text.contains("which a site serves: clients can download it"), "{text}");
+    let server = Running::start(program().args(["serve", "-c", files.at("edge.yaml").to_str().unwrap()]));
+    assert!(server.line_with(&text).contains(" WARN "), "serve says it too");
+    server.line_with("ready");
+    server.signal(Signal::TERM);
+    assert_eq!(server.exit_code(), Some(0));
 }
 
 #[test]

@@ -168,6 +168,35 @@ fn what_cannot_be_used_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn a_private_key_that_clients_could_download_is_refused() {
+    let files = Files::new();
+    let directory = files.at("video").display().to_string();
+    let content = ["init", "--domain", "video.example.com", "--directory", &directory];
+    let inside = files.at("video/penstock.yaml").display().to_string();
+    let output = run(&[&content[..], &["--yes", "-o", &inside]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(
+        said.contains("video/video.example.com.key would lie in ") && said.contains("--output"),
+        "{said}"
+    );
+    assert_eq!(fs::read_dir(files.at("video")).unwrap().count(), 1, "nothing is written");
+
+    fs::copy(files.at("ec.key"), files.at("video/ec.key")).unwrap();
+    let pair = |key: &str| format!("{} {}", files.at("ec.crt").display(), files.at(key).display());
+    let outside = files.at("penstock.yaml").display().to_string();
+    let refused =
+        run(&[&content[..], &["--yes", "-o", &outside, "--certificate", &pair("video/ec.key")]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("video/ec.key would lie in "), "{}", stderr(&refused));
+    // On a terminal the question comes again.
+    let answers = format!("{}\n{}\n\n", pair("video/ec.key"), pair("ec.key"));
+    let asked = Tool::penstock().args(content).args(["-o", &outside]).run_with_input(answers.as_bytes()).ok();
+    assert_eq!(asked.stderr.matches("4. Certificate: ").count(), 2, "{}", asked.stderr);
+    passes(&outside);
+}
+
+#[test]
 fn the_settings_to_try_are_right_too() {
     let files = Files::new();
     let directory = files.at("video").display().to_string();

@@ -1,5 +1,6 @@
 //! `penstock serve`: with and without a configuration.
 
+use std::fs;
 use std::net::{TcpListener, TcpStream};
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
@@ -102,6 +103,40 @@ fn a_directory_that_is_not_there_is_2() {
         stderr(&output),
         "--root: /nowhere/at/all does not exist; make that directory or write the path of another\n"
     );
+}
+
+#[test]
+fn a_wrong_option_of_a_directory_with_a_domain_is_named() {
+    let files = Files::new();
+    let (video, storage) = (files.at("video").display().to_string(), files.at("acme").display().to_string());
+    fs::write(files.at("taken"), "").unwrap();
+    let (taken, port) = (files.at("taken").display().to_string(), free_port());
+    let listen = [format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", free_port())];
+    let good = ["serve", "--listen", &listen[0], "--http", &listen[1]];
+    let named = ["--domain", "a.example"];
+    for (options, said) in [
+        (
+            &["--root", &video, "--domain", "https://a.example/"][..],
+            "--domain: hosts: `https://a.example/` is a URL",
+        ),
+        (&["--root", &video, "--domain", "*.example"], "--domain: `*.example` is a pattern, for which"),
+        (&["--root", &video, "--domain", "192.0.2.1"], "--domain: `192.0.2.1` is an address, for which"),
+        (&["--root", "/not/there", named[0], named[1]], "--root: directory: /not/there does not exist"),
+        (&["--root", &video, named[0], named[1], "--email", "me"], "--email: email: `me` is not an address"),
+        (&["--root", &video, named[0], named[1], "--storage", &taken], "--storage: storage: "),
+        (
+            &["--root", &video, named[0], named[1], "--acme-directory", "acme"],
+            "--acme-directory: directory: `acme` is not",
+        ),
+    ] {
+        let storage = if options.contains(&"--storage") { vec![] } else { vec!["--storage", &storage] };
+        let output = run(&[&good[..], options, &storage].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(stderr(&output).starts_with(said), "{options:?}: {}", stderr(&output));
+    }
+    let below = format!("{taken}/acme");
+    let output = run(&[&good[..], &["--root", &video, named[0], named[1], "--storage", &below]].concat());
+    assert!(stderr(&output).contains("or name another directory: "), "{}", stderr(&output));
 }
 
 #[test]

@@ -226,6 +226,30 @@ fn systemd_is_told_which_process_has_taken_over_and_nothing_more_by_the_one_befo
 }
 
 #[test]
+fn systemd_is_told_that_a_process_is_the_main_one_again_when_its_successor_has_failed() {
+    let files = Files::new();
+    let ((socket, next), port) = (notified(&files), free_port());
+    // As long as a connection is open, for that time at most, it can serve again.
+    let file = files.write("edge.yaml", &plain(port, "limits: {lame_duck: 1m}"));
+    let server = Running::start(program().args(["serve", "-c", &file]).env("NOTIFY_SOCKET", &socket));
+    assert_eq!(next(), "READY=1\n");
+    let mut kept = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    kept.set_read_timeout(Some(DEADLINE)).unwrap();
+    kept.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert!(kept.read(&mut [0; 1024]).unwrap() > 0);
+    server.signal(Signal::USR2);
+    let told = next();
+    let id = told.strip_prefix("MAINPID=").and_then(|rest| rest.strip_suffix("\nREADY=1\n"));
+    kill_process(Pid::from_raw(id.expect(&told).parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(next(), format!("MAINPID={}\nREADY=1\n", server.pid()));
+    assert!(get(&format!("127.0.0.1:{port}")).ends_with("moving pictures\n"));
+    drop(kept);
+    server.signal(Signal::TERM);
+    assert!(next().starts_with("STOPPING=1\n"));
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
 fn a_watchdog_of_systemd_gets_reports_again_and_again_also_from_a_process_that_it_has_not_started() {
     let files = Files::new();
     let (socket, next) = notified(&files);

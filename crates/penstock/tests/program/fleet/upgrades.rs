@@ -6,15 +6,22 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_testkit::frames::{Peer, get};
-use penstock_testkit::origin::{Origin, file};
+use penstock_testkit::origin::{Origin, file, target};
 use penstock_testkit::{Client, Content, Server, Stream};
 
 use super::purges::{Edge, applied};
 use super::{Fleet, fetch, serving, until_connected};
+use crate::operation::players::{FILM, SEGMENTS, watch_while};
 
 const LENGTH: u64 = 150_000;
 /// Leaves the other tests some of the machine.
 const PAUSE: Duration = Duration::from_millis(20);
+
+const UPGRADES: usize = 20;
+
+/// Requests to the origin for what is fresh and not purged that an upgrade may cause. Without upgrades each edge asks once for each of
+/// these objects. A part of the clients' requests would be no bound: how many a busy machine answers meanwhile differs.
+const ASKED_PER_UPGRADE: usize = 3;
 
 /// Asks for segments over connections that stay open, and begins another one when the server ends it.
 fn play(
@@ -53,16 +60,18 @@ fn twenty_upgrades_in_a_fleet_of_three_fail_no_request_and_lose_no_purge_and_no_
     let Some(fleet) = Fleet::start() else { return };
     let segment = Content::new(77, LENGTH);
     let bytes = segment.all();
-    let origin = Origin::start(move |head, _, stream| {
-        file(head, stream, "Cache-Control: max-age=600\r\nCache-Tag: film\r\n", &bytes)
+    let origin = Origin::start(move |head, _, stream| match target(head) {
+        "/film/index.m3u8" => file(head, stream, "Cache-Control: max-age=600\r\n", FILM.as_bytes()),
+        path if path.starts_with("/film/") => file(head, stream, "Cache-Control: max-age=600\r\n", &bytes),
+        _ => file(head, stream, "Cache-Control: max-age=600\r\nCache-Tag: film\r\n", &bytes),
     });
     let edges = ["a", "b", "c"].map(|name| {
         let memory = penstock_testkit::memory_directory();
         let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
         let setup = fleet.setup(name, "tickets: {valkey: true}").section(&cache);
-        let files =
-            "- {hosts: [localhost], origin: {directory: root}, routes: [{path: \"*.m4s\", origin: {http: [";
-        let sites = format!("{files}\"{}\"]}}}}]}}", origin.url());
+        let http = format!("origin: {{http: [\"{}\"]}}", origin.url());
+        let routes = ["*.m4s", "/film/*"].map(|path| format!("{{path: \"{path}\", {http}}}")).join(", ");
+        let sites = format!("- {{hosts: [localhost], origin: {{directory: root}}, routes: [{routes}]}}");
         let setup = setup.sites(&sites).limits("drain_deadline: 1m, lame_duck: 0");
         Edge { server: serving(&setup), _memory: memory }
     });
@@ -78,11 +87,12 @@ fn twenty_upgrades_in_a_fleet_of_three_fail_no_request_and_lose_no_purge_and_no_
                 play(server, segment, goes_on, || Client::plain(server).boxed());
             }));
             clients.push(scope.spawn(move || visit(server, segment, goes_on)));
+            clients.push(scope.spawn(move || watch_while(server, goes_on, LENGTH)));
         }
         let upgrades = panic::catch_unwind(AssertUnwindSafe(|| {
             let ticket = fleet.session("ticket");
             fetch(&edges[0].server, &["-tls1_3", "-sess_out", &ticket]);
-            for round in 0..20 {
+            for round in 0..UPGRADES {
                 let upgraded = &edges[round % 3].server;
                 upgraded.hand_over();
                 assert!(upgraded.wait_for_predecessor().success());
@@ -96,4 +106,7 @@ fn twenty_upgrades_in_a_fleet_of_three_fail_no_request_and_lose_no_purge_and_no_
         clients.into_iter().for_each(|client| client.join().unwrap());
         upgrades.unwrap();
     });
+    let of_film = origin.asked().iter().filter(|head| target(head).starts_with("/film/")).count();
+    let once = edges.len() * (1 + usize::try_from(SEGMENTS).unwrap());
+    assert!(of_film <= once + UPGRADES * ASKED_PER_UPGRADE, "the origin was asked {of_film} times");
 }

@@ -14,6 +14,8 @@ Environment: OPTIONS, a list divided by spaces:
   record=FILE      keeps the datagrams that were sent before the first answer, in hexadecimal digits
   length=N         Content-Length of each request, whatever its body has
   priority=N:VALUE the Priority field of request N
+  wait=FILE        no request before this file is there
+  vanish           ends at once when the first request is sent, and closes nothing
 Prints for each request a line `STATUS FIELDS-AS-JSON`, and writes the content to the file OUT.N, if OUT is set.
 """
 import asyncio, datetime, json, os, pickle, ssl, sys
@@ -142,6 +144,8 @@ async def main():
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], cafile=authority,
                                       server_name=options.get("name", "localhost"), max_data=1 << 24,
                                       max_stream_data=1 << 22)
+    if "vanish" in options:
+        configuration.idle_timeout = 3600.0  # The server takes the shorter one of both.
     session = options.get("session")
     if session and os.path.exists(session):
         configuration.session_ticket = pickle.load(open(session, "rb"))
@@ -153,6 +157,8 @@ async def main():
 
     async with connect(address, int(port), configuration=configuration, create_protocol=Client,
                        session_ticket_handler=keep, wait_connected="early" not in options) as client:
+        while "wait" in options and not os.path.exists(options["wait"]):
+            await asyncio.sleep(0.01)
         pending = []
         for number, (method, path, *body) in enumerate(requests):
             body = open(body[0], "rb").read() if body else None
@@ -161,6 +167,8 @@ async def main():
             priority = options.get("priority", "")
             priority = priority.split(":")[1] if priority.startswith(f"{number}:") else None
             done = client.request(method, path, body, priority)
+            if "vanish" in options:
+                os._exit(0)
             if "at_once" in options:
                 pending.append(done)
             else:

@@ -51,14 +51,18 @@ struct Exchange {
     early: bool,
 }
 
+/// The client, of a connection to this server.
+pub(crate) fn client(server: &Server) -> Tool {
+    let address = server.https();
+    let client = Tool::new(PYTHON).arg(CLIENT).arg(server.certificates().authority());
+    client.args([address.ip().to_string(), address.port().to_string()])
+}
+
 /// Sends requests (`METHOD PATH [FILE]`) on one connection to `localhost`, or to the `name=` of the options.
 fn fetch(server: &Server, options: &str, requests: &[&str]) -> Exchange {
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
-    let address = server.https();
-    let client = Tool::new(PYTHON).arg(CLIENT).arg(server.certificates().authority());
-    let client = client.args([address.ip().to_string(), address.port().to_string()]).args(requests);
-    let finished = client.env("OPTIONS", options).env("OUT", &out).run().ok();
+    let finished = client(server).args(requests).env("OPTIONS", options).env("OUT", &out).run().ok();
     let text = finished.text();
     let mut lines: Vec<(&str, Value)> = text
         .lines()
@@ -86,6 +90,11 @@ pub(crate) fn field_of_second(server: &Server, path: &str, field: &str) -> Strin
 
 /// The content of one response.
 pub(crate) fn content(server: &Server, path: &str) -> Vec<u8> {
-    let mut exchange = fetch(server, "", &[&format!("GET {path}")]);
+    content_with(server, "", path)
+}
+
+/// The same with options of the client.
+pub(crate) fn content_with(server: &Server, options: &str, path: &str) -> Vec<u8> {
+    let mut exchange = fetch(server, options, &[&format!("GET {path}")]);
     exchange.responses.remove(0).content
 }

@@ -9,6 +9,7 @@ mod hand_over;
 mod include;
 mod lame_duck;
 mod page;
+pub(crate) mod players;
 mod reload;
 mod succession;
 
