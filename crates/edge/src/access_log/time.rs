@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use serde::{Serialize, Serializer};
 
 /// `2026-11-27T09:30:00` and `2026-11-27T09:30:00.000Z`.
 const SECOND_BYTES: usize = 19;
@@ -37,12 +36,6 @@ impl Rfc3339 {
 
     pub(super) fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
-    }
-}
-
-impl Serialize for Rfc3339 {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 
