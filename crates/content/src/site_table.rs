@@ -115,8 +115,8 @@ impl Hosts {
             return self.any;
         }
         let name = canonical(host);
-        let domain = name.split_once('.').map(|(_, domain)| domain);
-        self.exact.get(&*name).or_else(|| self.under.get(domain?)).copied().or(self.any)
+        let under = || self.under.get(name.split_once('.')?.1);
+        self.exact.get(&*name).or_else(under).copied().or(self.any)
     }
 }
 
