@@ -176,7 +176,7 @@ fn connection_close_is_obeyed() {
 #[test]
 fn the_absolute_form_names_the_host() {
     let server = Setup::new()
-        .sites("- {hosts: [localhost], origin: {directory: root}}\n- {hosts: [other.example], origin: {directory: .}}")
+        .sites("- {hosts: [localhost], origin: {directory: root}}\n- {hosts: [other.example], origin: {directory: /usr}}")
         .start();
     let file = server.file("clip.mp4", 1000);
     // A proxy gets the absolute form.
