@@ -247,7 +247,7 @@ impl ObjectMetadata {
 
     /// Fields for the client, as lines.
     pub(crate) fn fields(&self) -> FieldLines<'_> {
-        match self.rare.get().and_then(|rare| rare.updated_fields.load_full()) {
+        match self.updated() {
             Some(updated) => FieldLines::Updated(updated),
             None => FieldLines::Stored(self.texts.lines()),
         }
@@ -256,6 +256,19 @@ impl ObjectMetadata {
     /// Whether a 304 has updated the fields.
     pub(crate) fn is_updated(&self) -> bool {
         self.rare.get().is_some_and(|rare| rare.updated_fields.load().is_some())
+    }
+
+    /// The fields as the last 304 has updated them, packed.
+    pub(crate) fn updated(&self) -> Option<Arc<Vec<u8>>> {
+        self.rare.get()?.updated_fields.load_full()
+    }
+
+    /// Whether no 304 has updated the fields since they were these.
+    pub(crate) fn is_updated_as(&self, known: Option<&Arc<Vec<u8>>>) -> bool {
+        match (self.rare.get().map(|rare| rare.updated_fields.load()).as_deref(), known) {
+            (Some(Some(updated)), Some(known)) => Arc::ptr_eq(updated, known),
+            (updated, known) => updated.is_none_or(Option::is_none) && known.is_none(),
+        }
     }
 
     /// Content-Type; empty if there is none.

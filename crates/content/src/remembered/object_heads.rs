@@ -43,17 +43,16 @@ struct HeadSlot {
     asked: usize,
     /// The object whose head is kept.
     object: Weak<Object<ObjectMetadata>>,
+    /// The fields of the last 304 that the head has.
+    updated: Option<Arc<Vec<u8>>>,
     /// Its head; `None` if that is too long.
     head: Option<Rc<ObjectHead>>,
 }
 
 impl ObjectHeads {
-    /// The head of an object; `None` if it is not made yet, is too long, or has been updated by a 304.
+    /// The head of an object; `None` if it is not made yet, also since the last 304, or is too long.
     pub(crate) fn get(&self, object: &Arc<Object<ObjectMetadata>>) -> Option<Rc<ObjectHead>> {
         let metadata = object.metadata();
-        if metadata.is_updated() {
-            return None;
-        }
         let mut slots = self.0.borrow_mut();
         if slots.is_empty() {
             slots.resize_with(HEADS, HeadSlot::default);
@@ -62,13 +61,15 @@ impl ObjectHeads {
         // Objects are several cache lines long.
         let slot = &mut slots[(address >> 7) % HEADS];
         // A weak reference keeps the address from being that of another object.
-        if slot.object.as_ptr().addr() == address {
+        let is_known = slot.object.as_ptr().addr() == address;
+        if is_known && metadata.is_updated_as(slot.updated.as_ref()) {
             return slot.head.clone();
         }
-        if slot.asked != address {
-            slot.asked = address;
+        if is_known || slot.asked != address {
+            *slot = HeadSlot { asked: address, ..HeadSlot::default() };
             return None;
         }
+        slot.updated = metadata.updated();
         let head = ObjectHead::new(metadata);
         // Responses with a part of the object have another Content-Range.
         let serves_parts = !head.fields.has("content-range");

@@ -168,6 +168,8 @@ fn the_head_of_a_frequent_object_says_the_same_until_a_304_updates_it_or_another
             let updated = lines_of(&fixture).await;
             assert!(updated.contains("x-note: new") && !updated.contains("old"), "{updated}");
         }
+        let allocated = allocations_of(&fixture, "GET /x").await;
+        assert_eq!(allocated, ALLOCATIONS_OF_A_SMALL_HIT, "the head with the update is remembered");
         tokio::time::advance(Duration::from_secs(61)).await;
         fixture.origin.reply(Reply::ok(&[FRESH, &[("etag", "\"b\"")]].concat(), b"second"));
         fixture.get("GET /x", "").await;
