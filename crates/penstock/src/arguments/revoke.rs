@@ -6,15 +6,15 @@ use clap::Args;
 
 const EXAMPLES: &str = "\
 Examples:
-  penstock revoke -c penstock.yaml viewer-7 --expires 6h              6h: the longest that its tokens are valid
-  penstock revoke -c penstock.yaml viewer-7 --expires 1767225600      in seconds since 1970, as in the token
-  penstock revoke -c penstock.yaml viewer-7 --expires 6h --fleet      wait for the other edges
-  xargs penstock revoke -c penstock.yaml --expires 6h -- < ids        a list
+  penstock revoke -c penstock.yaml viewer-7 --expires 6h            the longest life of its tokens
+  penstock revoke -c penstock.yaml viewer-7 --expires 1767225600    in seconds since 1970
+  penstock revoke -c penstock.yaml viewer-7 --expires 6h --fleet    wait for the other edges
+  xargs penstock revoke -c penstock.yaml --expires 6h -- < ids      a list
 
-It sends the ids to the admin listener of the running server, which has to belong to a fleet. When it returns, that server
-refuses their tokens, also after a restart, and the other edges within a moment. --fleet waits for those that are there,
-says how many do, and exits with 1 if one does not. Nothing takes an id back. What the id of a token is:
-docs/signed-urls.md.";
+It sends the ids to the admin listener of the running server, which has to belong to a fleet. When it returns, that \
+server refuses their tokens, also after a restart, and the other edges within a moment. --fleet waits for those that \
+are there, says how many do, and exits with 1 if one does not. Nothing takes an id back. docs/signed-urls.md says what \
+the id of a token is.";
 
 /// Ids of tokens that are accepted no longer.
 #[derive(Args, Debug)]
