@@ -85,7 +85,7 @@ fn lines_go_to_a_socket_of_syslog() {
     let length = receiver.recv(&mut buffer).unwrap();
     let datagram = std::str::from_utf8(&buffer[..length]).unwrap();
     let expected = format!(
-        "<190>penstock[{}]: {{\"status\":200,\"target\":\"/clip.mp4\"}}",
+        "<190>penstock[{}]: {{\"target\":\"/clip.mp4\",\"status\":200}}",
         server.pid().as_raw_nonzero()
     );
     assert_eq!(datagram, expected);
@@ -127,7 +127,7 @@ fn a_receiver_of_syslog_that_does_not_read_delays_no_request_and_gets_later_line
             let mut buffer = [0; 16_384];
             loop {
                 let length = receiver.recv(&mut buffer).unwrap();
-                if buffer[..length].ends_with(b"{\"status\":404,\"target\":\"/the-end\"}") {
+                if buffer[..length].ends_with(b"{\"target\":\"/the-end\",\"status\":404}") {
                     return;
                 }
             }
