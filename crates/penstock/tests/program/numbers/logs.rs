@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::thread;
 
-use penstock_testkit::{Client, Server, Setup, Tool, until};
+use penstock_testkit::{Client, DEADLINE, Server, Setup, Tool, until};
 use rustix::process::Signal;
 
 /// A server whose `log.access` has these keys. `ROOT` in the sites is its directory.
@@ -115,6 +115,7 @@ fn a_receiver_of_syslog_that_does_not_read_delays_no_request_and_gets_later_line
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let receiver = UnixDatagram::bind(&path).unwrap();
+    receiver.set_read_timeout(Some(DEADLINE)).unwrap();
     let server = server_with(&format!("path: {}, {LONG}", path.display()), SITE);
     server.file("clip.mp4", 1_000);
     ask_until_lines_are_dropped(&server);
