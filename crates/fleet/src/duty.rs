@@ -224,10 +224,11 @@ fn read_of(parts: &FleetDuties) -> StreamsRead {
 /// Forgets revoked ids that have ended, and keeps the others for the next process.
 async fn keep_revocations(parts: &FleetDuties) {
     parts.revocations.known.forget(seconds(SystemTime::now()));
-    if parts.revocations.is_unsaved() {
+    let now = Instant::now();
+    if parts.revocations.is_unsaved(now) {
         let revocations = Arc::clone(&parts.revocations);
         // A failure is logged.
-        drop(tokio::task::spawn_blocking(move || revocations.save()).await);
+        drop(tokio::task::spawn_blocking(move || revocations.save(now)).await);
     }
 }
 

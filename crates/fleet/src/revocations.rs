@@ -38,6 +38,9 @@ const WRITTEN_BATCH: usize = 32;
 /// Between two times that an edge writes what the stream lacks: a store may take entries and not show them.
 const PAUSE: Duration = Duration::from_millis(LOCK_MILLISECONDS);
 
+/// Between two tries to write the file on a disk that takes nothing. Each failure is logged.
+const FILE_PAUSE: Duration = Duration::from_secs(60);
+
 /// The file with all that is known, sealed as in the store.
 const FILE: &str = "revoked";
 
@@ -49,8 +52,16 @@ pub(crate) struct Revocations {
     state: StateDirectory,
     pub(crate) known: Arc<RevokedIds>,
     progress: Mutex<RevocationProgress>,
-    /// The version of the set that the file has. Held while the file is written.
-    saved: Mutex<u64>,
+    /// What the file has. Held while it is written.
+    saved: Mutex<SavedIds>,
+}
+
+#[derive(Debug, Default)]
+struct SavedIds {
+    /// The version of the set.
+    version: u64,
+    /// When a file that could not be written is tried again.
+    next_try: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -91,25 +102,29 @@ impl Revocations {
             None => tracing::warn!("fleet: the stored ids of revoked tokens are damaged and not used"),
         }
         self.known.forget(seconds(SystemTime::now()));
-        *self.saved.lock().unpoisoned() = self.known.version();
+        self.saved.lock().unpoisoned().version = self.known.version();
     }
 
     /// Writes what is known to the file, if it has changed. Waits for the disk.
-    pub(crate) fn save(&self) {
+    pub(crate) fn save(&self, now: Instant) {
         let mut saved = self.saved.lock().unpoisoned();
         let version = self.known.version();
-        if *saved == version {
+        if saved.version == version {
             return;
         }
-        *saved = version;
-        if let Some(record) = self.sealed(&self.known.all()) {
-            self.state.write(FILE, &record);
-        }
+        let Some(record) = self.sealed(&self.known.all()) else { return };
+        *saved = if self.state.write(FILE, &record) {
+            SavedIds { version, next_try: None }
+        } else {
+            SavedIds { version: saved.version, next_try: Some(now + FILE_PAUSE) }
+        };
     }
 
-    /// Whether the file lacks something.
-    pub(crate) fn is_unsaved(&self) -> bool {
-        self.saved.try_lock().is_ok_and(|saved| *saved != self.known.version())
+    /// Whether the file lacks something, and may be written now.
+    pub(crate) fn is_unsaved(&self, now: Instant) -> bool {
+        self.saved.try_lock().is_ok_and(|saved| {
+            saved.version != self.known.version() && saved.next_try.is_none_or(|then| now >= then)
+        })
     }
 
     /// The last entry that was read.
@@ -131,7 +146,7 @@ impl Revocations {
     pub(crate) fn add_own(&self, records: &[RevokedRecord]) {
         self.known.forget(seconds(SystemTime::now()));
         self.known.add(records);
-        self.save();
+        self.save(Instant::now());
     }
 
     /// Writes records to the stream. Returns the last entry of theirs; `None` if they wait here until the store answers.
@@ -308,11 +323,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let first = process(&directory, 1000, 7);
         first.add_own(&records(1500));
-        assert!(!first.is_unsaved());
+        assert!(!first.is_unsaved(Instant::now()));
         let next = process(&directory, 1000, 7);
         assert_eq!((next.known.len(), next.known.unwritten_len(), next.known.dropped()), (1000, 1000, 0));
         assert!(next.known.contains("1499") && next.known.contains("500") && !next.known.contains("499"));
-        assert!(!next.is_unsaved(), "the file has it all");
+        assert!(!next.is_unsaved(Instant::now()), "the file has it all");
         assert_eq!(process(&directory, 1000, 8).known.len(), 0, "another secret");
     }
 
@@ -321,11 +336,28 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let revocations = process(&directory, 10, 7);
         revocations.known.add_written(&records(1));
-        assert!(revocations.is_unsaved());
-        revocations.save();
+        let now = Instant::now();
+        assert!(revocations.is_unsaved(now));
+        revocations.save(now);
         revocations.known.note_lost();
         revocations.known.add_written(&records(1));
-        assert!(!revocations.is_unsaved(), "nothing new");
+        assert!(!revocations.is_unsaved(now), "nothing new");
+        assert!(process(&directory, 10, 7).known.contains("0"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_tried_again_after_a_while() {
+        let directory = tempfile::tempdir().unwrap();
+        let revocations = process(&directory, 10, 7);
+        let away = directory.path().with_extension("away");
+        std::fs::rename(directory.path(), &away).unwrap();
+        revocations.add_own(&records(1));
+        let now = Instant::now();
+        assert!(!revocations.is_unsaved(now), "no line of the log each second");
+        assert!(revocations.is_unsaved(now + FILE_PAUSE));
+        std::fs::rename(&away, directory.path()).unwrap();
+        revocations.save(now + FILE_PAUSE);
+        assert!(!revocations.is_unsaved(now + 2 * FILE_PAUSE));
         assert!(process(&directory, 10, 7).known.contains("0"));
     }
 }

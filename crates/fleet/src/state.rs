@@ -38,12 +38,15 @@ impl StateDirectory {
         }
     }
 
-    /// Replaces a file. A failure is logged; the edge then starts without it next time.
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
-        let Some(directory) = &self.directory else { return };
-        if let Err(error) = replace(directory, name, bytes) {
+    /// Replaces a file. A failure is logged; the edge then starts without it next time. Returns whether the file is as it should be,
+    /// which it is without a directory.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> bool {
+        let Some(directory) = &self.directory else { return true };
+        let replaced = replace(directory, name, bytes);
+        if let Err(error) = &replaced {
             tracing::warn!("fleet: {} cannot be written: {error}", directory.join(name).display());
         }
+        replaced.is_ok()
     }
 }
 
