@@ -1,15 +1,17 @@
 //! Memory of connections of HTTP/2 that are idle, as the worker asks for it.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+mod settled;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use penstock_config::Config;
 use penstock_edge::Server;
 use penstock_sys::heap::{Counting, live_bytes_of_all_threads};
+use settled::settled;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -69,33 +71,14 @@ fn an_idle_connection_holds_few_kilobytes() {
     for requests in [0, 1, 20] {
         let mut held = Vec::with_capacity(MANY);
         held.extend((0..FEW).map(|_| served(address, requests)));
-        let before = settled(isize::MAX);
+        let before = settled(isize::MAX, live_bytes_of_all_threads);
         held.extend((FEW..MANY).map(|_| served(address, requests)));
         let more = isize::try_from(MANY - FEW).unwrap();
-        let after = settled(before + more * IDLE_BYTES_MAX);
+        let after = settled(before + more * IDLE_BYTES_MAX, live_bytes_of_all_threads);
         let each = (after - before) / more;
         assert!(each <= IDLE_BYTES_MAX, "{each} bytes for each connection after {requests} requests");
         assert!(each >= 1024, "{each}: the connections are not there");
     }
     server.stop();
     server.wait();
-}
-
-/// The bytes that are live once they are at most `limit` and do not change any more: a connection gives memory back a while
-/// after its last response.
-fn settled(limit: isize) -> isize {
-    let deadline = Instant::now() + DEADLINE;
-    let (mut least, mut same) = (isize::MAX, 0);
-    while Instant::now() < deadline {
-        let now = live_bytes_of_all_threads();
-        if now < least {
-            (least, same) = (now, 0);
-        }
-        same += 1;
-        if same > 50 && least <= limit {
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    least
 }

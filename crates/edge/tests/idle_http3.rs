@@ -1,6 +1,8 @@
 //! Memory of connections of HTTP/3 that are idle, as the worker asks for it.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+mod settled;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::thread;
@@ -10,6 +12,7 @@ use penstock_config::Config;
 use penstock_edge::Server;
 use penstock_sys::heap::{Counting, live_bytes, live_bytes_of_all_threads};
 use quiche::h3;
+use settled::settled;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -128,10 +131,10 @@ fn an_idle_connection_holds_few_kilobytes() {
     let mut held = Vec::new();
     for (requests, most) in [(0, IDLE_BYTES_MAX), (1, SERVED_BYTES_MAX), (10, SERVED_BYTES_MAX)] {
         held.extend((0..FEW).map(|_| Client::served(&mut client, address, requests)));
-        let before = settled(&mut held, isize::MAX);
+        let before = settled(isize::MAX, || live(&mut held));
         held.extend((FEW..MANY).map(|_| Client::served(&mut client, address, requests)));
         let more = isize::try_from(MANY - FEW).unwrap();
-        let after = settled(&mut held, before + more * most);
+        let after = settled(before + more * most, || live(&mut held));
         let each = (after - before) / more;
         assert!(each <= most, "{each} bytes for each connection after {requests} requests");
         assert!(each >= 1024, "{each}: the connections are not there");
@@ -140,22 +143,8 @@ fn an_idle_connection_holds_few_kilobytes() {
     server.wait();
 }
 
-/// The bytes that are live on the server's threads once they are at most `limit` and do not change any more: a connection gives
-/// memory back a while after its last response.
-fn settled(clients: &mut [Client], limit: isize) -> isize {
-    let deadline = Instant::now() + DEADLINE;
-    let (mut least, mut same) = (isize::MAX, 0);
-    while Instant::now() < deadline {
-        clients.iter_mut().for_each(Client::turn);
-        let now = live_bytes_of_all_threads() - live_bytes();
-        if now < least {
-            (least, same) = (now, 0);
-        }
-        same += 1;
-        if same > 50 && least <= limit {
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    least
+/// The bytes of the server's threads, after a turn of each client.
+fn live(clients: &mut [Client]) -> isize {
+    clients.iter_mut().for_each(Client::turn);
+    live_bytes_of_all_threads() - live_bytes()
 }

@@ -61,11 +61,8 @@ async def in_rounds(client, count, step):
     """Calls `step` so often, and lets the connection send in between."""
     for number in range(count):
         # A stream beyond what the server allows would be an error of its own.
-        while client._quic._local_next_stream_id_bidi // 4 >= client._quic._remote_max_streams_bidi:
-            client.transmit()
-            await asyncio.sleep(0.001)
-            if client.ended.is_set():
-                return
+        if not await allowed(client, 1):
+            return
         step()
         if number % 50 == 49:
             client.transmit()
@@ -75,14 +72,21 @@ async def in_rounds(client, count, step):
     client.transmit()
 
 
+async def allowed(client, count):
+    """Waits until the server allows so many more requests; False if it has ended the connection."""
+    while client._quic._local_next_stream_id_bidi // 4 + count > client._quic._remote_max_streams_bidi:
+        client.transmit()
+        await asyncio.sleep(0.001)
+        if client.ended.is_set():
+            return False
+    return True
+
+
 async def reset(client, count):
     """Opens requests, and resets them when the server has taken them."""
     for _ in range(0, count, 50):
-        while client._quic._local_next_stream_id_bidi // 4 + 50 > client._quic._remote_max_streams_bidi:
-            client.transmit()
-            await asyncio.sleep(0.001)
-            if client.ended.is_set():
-                return
+        if not await allowed(client, 50):
+            return
         streams = [client.request(b"/silent", end=False) for _ in range(50)]
         client.transmit()
         try:
@@ -182,11 +186,8 @@ async def open_streams(client, kind, count):
 async def stop(client, count):
     """Stops responses after their heads."""
     for at in range(0, count, 50):
-        while client._quic._local_next_stream_id_bidi // 4 + 50 > client._quic._remote_max_streams_bidi:
-            client.transmit()
-            await asyncio.sleep(0.001)
-            if client.ended.is_set():
-                return
+        if not await allowed(client, 50):
+            return
         streams = [client.request(b"/long.mp4") for _ in range(50)]
         client.transmit()
         while not all(stream in client.statuses for stream in streams) and not client.ended.is_set():
