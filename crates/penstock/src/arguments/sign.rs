@@ -77,6 +77,10 @@ pub(crate) struct SignArgs {
     /// For jwt and cat: the claim `aud`.
     #[arg(long, value_name = "TEXT")]
     pub(crate) audience: Option<String>,
+
+    /// For jwt and cat: the claim `sub`, the client that `limits.client: subject` counts.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) subject: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -45,6 +45,7 @@ fn usage(text: String) -> Failure {
 pub(super) fn make(arguments: &SignArgs, url: &Url<'_>, path: &str) -> Result<Made, Failure> {
     let expires = SystemTime::now() + arguments.expires;
     let id = arguments.id.as_deref();
+    let claims = claims(arguments)?;
     let order = TokenOrder { path, expires, id, client: arguments.client };
     match arguments.format {
         SignFormat::Penstock => {
@@ -74,14 +75,28 @@ pub(super) fn make(arguments: &SignArgs, url: &Url<'_>, path: &str) -> Result<Ma
             let signer = signer.ok_or_else(|| {
                 no_key(&arguments.key_file, "JWKS with the secret of this id, or private key of P-256 in PEM")
             })?;
-            let more = [("iss", &arguments.issuer), ("aud", &arguments.audience)];
-            let more: Vec<_> =
-                more.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
             match arguments.format {
-                SignFormat::Jwt => Made::one(arguments, "token", makers::jwt(&signer, &order, &more)),
-                _ => Made::one(arguments, "CAT", makers::cat(&signer, &order, &more)),
+                SignFormat::Jwt => Made::one(arguments, "token", makers::jwt(&signer, &order, &claims)),
+                _ => Made::one(arguments, "CAT", makers::cat(&signer, &order, &claims)),
             }
         }
+    }
+}
+
+/// The claims that the arguments name, with their values.
+fn claims(arguments: &SignArgs) -> Result<Vec<(&'static str, &str)>, Failure> {
+    let options = [
+        ("iss", "--issuer", &arguments.issuer),
+        ("aud", "--audience", &arguments.audience),
+        ("sub", "--subject", &arguments.subject),
+    ];
+    let given = options.iter().filter_map(|(claim, option, text)| Some((*claim, *option, text.as_deref()?)));
+    let given: Vec<_> = given.collect();
+    match given.first() {
+        Some((_, option, _)) if !matches!(arguments.format, SignFormat::Jwt | SignFormat::Cat) => {
+            Err(usage(format!("{option} is a claim: it needs --format jwt or cat")))
+        }
+        _ => Ok(given.into_iter().map(|(claim, _, text)| (claim, text)).collect()),
     }
 }
 

@@ -167,6 +167,7 @@ fn a_url_that_cannot_be_signed_is_refused_with_a_reason() {
     assert!(refused(&["film.mp4"]).contains("is not a URL"));
     assert!(refused(&["/vod/film.mp4", "--prefix", "/vod"]).contains("slashes at both ends"));
     assert!(refused(&["/vod/film.mp4", "--prefix", "/live/"]).contains("does not lie below"));
+    assert!(refused(&["/vod/film.mp4", "--subject", "ann"]).contains("--format jwt or cat"));
     write_key(signed.keys.path(), "a.key", "short");
     assert!(refused(&["/film.mp4"]).contains("less than 16 bytes"));
 }

@@ -246,11 +246,26 @@ fn common_access_tokens_of_another_author_are_verified_and_ours_by_it() {
     let own = keys.sign(
         "cat",
         "keys.json",
-        &[url, "--prefix", "/vod/1/", "--issuer", "me", "--client", "127.0.0.1", "--id", "7"],
+        &[
+            url,
+            "--prefix",
+            "/vod/1/",
+            "--issuer",
+            "me",
+            "--client",
+            "127.0.0.1",
+            "--id",
+            "7",
+            "--subject",
+            "ann",
+        ],
     );
     let token = own.split_once("CAT=").unwrap().1;
     assert_eq!(ask(token), 200);
+    let whole = keys.sign("cat", "keys.json", &["/a", "--issuer", "me", "--subject", "ann"]);
+    assert_eq!(client.get(&whole).status, 429, "the subject that has asked");
     let read = node(&["read", SECRET, token, url]);
     assert!(read.contains(r#""catu":{"path":{"prefix-match":"/vod/1/"}}"#), "{read}");
     assert!(read.contains(r#""catnip":["127.0.0.1"]"#) && read.contains(r#""cti":"37""#), "{read}");
+    assert!(read.contains(r#""sub":"ann""#), "{read}");
 }
