@@ -36,6 +36,10 @@ pub(crate) fn cache(scope: &Scope<'_>, remarks: &mut Remarks) -> Node {
             remarks.add(key, "objects are told apart by path, query (cache.query) and Vary (cache.vary)");
         }
     }
+    // Said of a place, rather than the default of nginx.
+    if scope.value("proxy_cache_lock").is_some_and(|lock| lock == "off") {
+        cache.set("coalescing", Node::text("false"));
+    }
     // Only what viewers ask for is fetched.
     cache.set("prefetch", Node::text("0"));
     cache
@@ -180,6 +184,8 @@ mod tests {
             ),
             ("proxy_cache_use_stale http_500;", "stale_if_error: 10m"),
             ("proxy_cache_use_stale off;", ""),
+            ("proxy_cache_lock off;", "coalescing: false"),
+            ("proxy_cache_lock on;", ""),
             ("proxy_ignore_headers Cache-Control Expires X-Accel-Expires;", "ignore_origin: true"),
             (
                 "proxy_cache_bypass $http_x_debug $cookie_a $arg_b $cookie_c; proxy_no_cache $http_x_debug;",

@@ -1,7 +1,7 @@
 //! What is known of each directive.
 
 /// Directives that other files of this crate translate, or remark upon.
-const TRANSLATED: [&str; 79] = [
+const TRANSLATED: [&str; 80] = [
     "access_log",
     "add_header",
     "alias",
@@ -35,6 +35,7 @@ const TRANSLATED: [&str; 79] = [
     "proxy_cache",
     "proxy_cache_bypass",
     "proxy_cache_key",
+    "proxy_cache_lock",
     "proxy_cache_path",
     "proxy_cache_use_stale",
     "proxy_cache_valid",
@@ -84,7 +85,7 @@ const TRANSLATED: [&str; 79] = [
 ];
 
 /// Directives whose purpose Penstock serves by itself.
-const UNNEEDED: [&str; 60] = [
+const UNNEEDED: [&str; 59] = [
     "accept_mutex",
     "aio",
     "brotli",
@@ -129,7 +130,6 @@ const UNNEEDED: [&str; 60] = [
     "proxy_buffers",
     "proxy_busy_buffers_size",
     "proxy_cache_background_update",
-    "proxy_cache_lock",
     "proxy_cache_lock_age",
     "proxy_cache_lock_timeout",
     "proxy_cache_methods",

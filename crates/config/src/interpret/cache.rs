@@ -115,6 +115,7 @@ pub(super) fn site_cache(
             raw.prefetch_numbers.as_ref(),
             default.prefetch_numbers,
         ),
+        coalescing: reader.flag("coalescing", raw.coalescing.as_ref(), default.coalescing),
         prefetch: reader.number(
             "prefetch",
             raw.prefetch.as_ref(),

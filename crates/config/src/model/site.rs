@@ -177,6 +177,8 @@ pub struct CachePolicy {
     pub prefetch: usize,
     /// Whether names with numbers say what comes next, where no playlist does.
     pub prefetch_numbers: bool,
+    /// Whether requests wait for a response that another one has asked the origin for.
+    pub coalescing: bool,
 }
 
 /// Times by status. A status counts before its class.
@@ -286,6 +288,7 @@ impl Default for CachePolicy {
             query: QueryRules::default(),
             prefetch: limits::PREFETCH_SEGMENTS,
             prefetch_numbers: false,
+            coalescing: true,
         }
     }
 }

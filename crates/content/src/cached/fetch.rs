@@ -268,11 +268,15 @@ async fn take_in(
     let slices = slices_of(slice_bytes, coming);
     let is_other_variant = request.key != lookup.request.key;
     let is_private = storage == Storage::Private && !is_other_variant && lookup.wants_all;
+    let is_cold = || {
+        status == CacheStatus::Miss
+            && metadata.may_be_fetched_in_parts()
+            && is_cold(lookup, &*response.head, length)
+    };
+    // No later request could find what a fetch without a claim keeps.
     let is_passed_on = storage != Storage::Private
-        && status == CacheStatus::Miss
         && !is_other_variant
-        && metadata.may_be_fetched_in_parts()
-        && is_cold(lookup, &*response.head, length);
+        && (!claim.is_shared() && lookup.wants_all || is_cold());
     if is_passed_on {
         metadata.set_unstored();
     }

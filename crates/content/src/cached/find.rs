@@ -136,6 +136,9 @@ impl Lookup {
                 },
             },
         };
+        if stale.is_none() && !self.site.coalesces() {
+            return self.fetch(request, None, None).await.map(Some);
+        }
         let Ok(_place) = self.context.enter_wait(self.requester, pending.waiters()) else {
             // A fetch for each of them would be a request to the origin for each of them.
             return match stale.filter(|object| object.metadata().may_replace_an_error(now)) {

@@ -195,6 +195,11 @@ impl HttpSite {
         self.policy.grace
     }
 
+    /// Whether a request waits for a response that another one has asked for.
+    pub(crate) fn coalesces(&self) -> bool {
+        self.policy.coalescing
+    }
+
     /// The site's servers.
     pub fn origin(&self) -> &Arc<HttpOrigin> {
         &self.origin

@@ -39,6 +39,55 @@ fn requests_for_one_object_are_one_request_to_the_origin() {
 }
 
 #[test]
+fn without_coalescing_each_request_asks_the_origin_until_an_object_is_known() {
+    for (fields, status) in [(FRESH, "hit"), (&[("cache-control", "private")], "uncacheable")] {
+        run(async move {
+            let fixture = Fixture::with(|site| site.cache.coalescing = false);
+            let (gate, body) = (Gate::new(), content(2 * SLICE + 5, 0));
+            let held = Reply::ok(fields, &body).head_after(&gate);
+            fixture.origin.reply(held);
+            let first = fixture.spawn("GET /x", "");
+            fixture.origin.wait_for_requests(1).await;
+            for number in 2..5 {
+                let body = content(2 * SLICE + 5, number);
+                fixture.origin.reply(Reply::ok(fields, &body));
+                let answer = fixture.get("GET /x", "").await;
+                assert_eq!((answer.status, answer.body == body), (200, true), "{number}");
+                assert!(answer.field("cache-status").contains("fwd=uri-miss"), "{number}");
+                assert!(!answer.field("cache-status").contains("stored"), "{number}");
+                assert_eq!(fixture.origin.requests(), number);
+            }
+            gate.open();
+            assert_eq!(first.await.unwrap().body, body);
+            fixture.origin.reply(Reply::ok(fields, &body));
+            let later = fixture.get("GET /x", "").await;
+            assert_eq!((later.summary().1, later.body == body), (status, true));
+        });
+    }
+}
+
+#[test]
+fn without_coalescing_an_object_that_has_expired_is_validated_once() {
+    run(async {
+        let fixture = Fixture::with(|site| site.cache.coalescing = false);
+        fixture.origin.reply(Reply::ok(FRESH, b"hello"));
+        fixture.get("GET /x", "").await;
+        seconds(61).await;
+        let gate = Gate::new();
+        fixture.origin.reply(Reply::new(304).with(FRESH).head_after(&gate));
+        let first = fixture.spawn("GET /x", "");
+        fixture.origin.wait_for_requests(2).await;
+        let second = fixture.spawn("GET /x", "");
+        tokio::task::yield_now().await;
+        gate.open();
+        for answer in [first, second] {
+            assert_eq!(answer.await.unwrap().summary(), (200, "revalidated", "hello".to_owned()));
+        }
+        assert_eq!(fixture.origin.requests(), 2);
+    });
+}
+
+#[test]
 fn a_name_that_no_object_of_the_origin_has_is_not_found_and_nothing_is_stored() {
     run(async {
         let fixture = Fixture::cached();
