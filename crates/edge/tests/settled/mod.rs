@@ -7,7 +7,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The least number of bytes that `live` tells. Returns once that is at most `limit` and falls no more, at the latest after some
 /// time: a worker gives memory back a while after the last response.
-pub fn settled(limit: isize, mut live: impl FnMut() -> isize) -> isize {
+pub(crate) fn settled(limit: isize, mut live: impl FnMut() -> isize) -> isize {
     let deadline = Instant::now() + DEADLINE;
     let (mut least, mut same) = (isize::MAX, 0);
     while Instant::now() < deadline {
