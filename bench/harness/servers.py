@@ -292,7 +292,8 @@ class Penstock(Server):
             cache = f"cache:\n  slice: {scene.slice_bytes >> 10}KiB\n" + (
                 f"  memory: {{directory: {self.memory}/cache, size: {size >> 10}KiB}}\n"
             )
-        protocols = "\n    protocols: [h1, h2]" if scene.is_plain and scene.is_http2 else ""
+        # No HTTP/3: the peers have none, and their responses no Alt-Svc.
+        protocols = "" if scene.is_plain and not scene.is_http2 else "\n    protocols: [h1, h2]"
         return PENSTOCK_CONF.format(
             port=self.port, is_tls="false" if scene.is_plain else "true", protocols=protocols,
             tls=tls, origin=origin, cache=cache,

@@ -1,8 +1,8 @@
-//! TCP ports of the tests, outside of the range from which the system chooses ports of outgoing connections.
+//! Ports of the tests, of TCP and UDP, outside of the range from which the system chooses ports of outgoing connections.
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::sync::Mutex;
@@ -47,6 +47,7 @@ impl ReservedAddress {
         let reservation = UnixListener::bind_addr(&name).ok()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).ok()?;
+        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).ok()?;
         Some(Self { address, _reservation: reservation })
     }
 

@@ -16,6 +16,8 @@ impl HttpVersions {
     pub const H1: Self = Self { h1: true, h2: false, h3: false };
     /// HTTP/1 and HTTP/2.
     pub const H1_AND_H2: Self = Self { h1: true, h2: true, h3: false };
+    /// All of them.
+    pub const ALL: Self = Self { h1: true, h2: true, h3: true };
     /// HTTP/3 alone.
     pub const H3: Self = Self { h1: false, h2: false, h3: true };
 

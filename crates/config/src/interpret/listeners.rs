@@ -44,7 +44,7 @@ pub(super) fn listeners(
     let mut taken: Vec<(SocketAddr, Position)> = Vec::new();
     let mut listeners = Vec::new();
     for section in sections {
-        let Some(listener) = listener(section, &listeners, reader) else { continue };
+        let Some(listener) = listener(section, &listeners, newest, reader) else { continue };
         let here = section.value.address.as_ref().map_or_else(|| position(section), position);
         claim("address", listener.address, here, &mut taken, reader);
         if let Some(list) = section.value.protocols.as_ref()
@@ -159,6 +159,7 @@ fn require_certificate(flag: Option<&Text>, root: &raw::Root, reader: &mut Reade
 fn listener(
     section: &Spanned<raw::Listener>,
     known: &[Listener],
+    newest: ProtocolVersion,
     reader: &mut Reader<'_>,
 ) -> Option<Listener> {
     let raw = &section.value;
@@ -170,8 +171,10 @@ fn listener(
         }
     };
     let tls = reader.flag("tls", raw.tls.as_ref(), false);
-    let protocols = protocols(raw.protocols.as_ref(), tls, reader);
     let proxy_protocol = reader.flag("proxy_protocol", raw.proxy_protocol.as_ref(), false);
+    let mut usual = default_versions(tls);
+    usual.h3 &= !proxy_protocol && newest == ProtocolVersion::Tls13;
+    let protocols = protocols(raw.protocols.as_ref(), usual, reader);
     if let Some(list) = raw.protocols.as_ref().filter(|_| protocols.h3) {
         check_http3(list, (tls, proxy_protocol, protocols), reader);
     }
@@ -213,12 +216,11 @@ fn health(text: &Text, reader: &mut Reader<'_>) -> Option<String> {
 
 /// The versions of HTTP without a list. Clients of plain HTTP cannot negotiate, so HTTP/2 has to be listed there.
 pub(crate) fn default_versions(tls: bool) -> HttpVersions {
-    if tls { HttpVersions::H1_AND_H2 } else { HttpVersions::H1 }
+    if tls { HttpVersions::ALL } else { HttpVersions::H1 }
 }
 
 /// The versions of HTTP.
-fn protocols(list: Option<&Texts>, tls: bool, reader: &mut Reader<'_>) -> HttpVersions {
-    let usual = default_versions(tls);
+fn protocols(list: Option<&Texts>, usual: HttpVersions, reader: &mut Reader<'_>) -> HttpVersions {
     let Some(list) = list else { return usual };
     let mut found = HttpVersions { h1: false, h2: false, h3: false };
     for text in &list.value {

@@ -48,15 +48,17 @@ fn the_least_configuration_has_all_defaults() {
 }
 
 #[test]
-fn listeners_with_tls_speak_both_versions_and_plain_ones_the_first() {
+fn listeners_with_tls_speak_all_versions_and_plain_ones_the_first() {
     let fixture = Fixture::new();
     for (tls, protocols, expected) in [
-        ("true", "", HttpVersions::H1_AND_H2),
+        ("true", "", HttpVersions::ALL),
+        ("true", "proxy_protocol: true, ", HttpVersions::H1_AND_H2),
         ("false", "", HttpVersions::H1),
         ("true", "protocols: [h1], ", HttpVersions::H1),
         ("false", "protocols: [h2, h1], ", HttpVersions::H1_AND_H2),
         ("true", "protocols: [h1, h3], ", HttpVersions { h1: true, h2: false, h3: true }),
-        ("true", "protocols: [h1, h2, h3], ", HttpVersions { h1: true, h2: true, h3: true }),
+        ("true", "protocols: [h1, h2], ", HttpVersions::H1_AND_H2),
+        ("true", "protocols: [h1, h2, h3], ", HttpVersions::ALL),
     ] {
         let text = format!(
             "listeners: [{{address: 127.0.0.1:8443, {protocols}tls: {tls}}}]\n\
@@ -64,6 +66,20 @@ fn listeners_with_tls_speak_both_versions_and_plain_ones_the_first() {
              sites: [{{origin: {{directory: video}}}}]\n"
         );
         assert_eq!(fixture.read(&text).unwrap().listeners[0].protocols, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_listener_without_tls_1_3_speaks_no_http3() {
+    for (versions, expected) in
+        [("[\"1.2\"]", HttpVersions::H1_AND_H2), ("[\"1.2\", \"1.3\"]", HttpVersions::ALL)]
+    {
+        let text = format!(
+            "listeners: [{{address: 127.0.0.1:8443, tls: true}}]\n\
+             tls: {{versions: {versions}, certificates: [{{chain: ec.crt, key: ec.key}}]}}\n\
+             sites: [{{origin: {{directory: video}}}}]\n"
+        );
+        assert_eq!(Fixture::new().read(&text).unwrap().listeners[0].protocols, expected, "{versions}");
     }
 }
 
