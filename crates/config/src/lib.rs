@@ -61,10 +61,10 @@ pub use model::{
     FieldRules, FixedResponse, Fleet, HandshakeRateLimit, Headers, Health, HostPattern, Hsts, HttpOrigin,
     HttpsPort, JwtAccess, JwtTokens, KernelTls, KeyserverAccess, KeyserverClient, KeyserverConfig, Limits,
     LinkExpression, LinkPart, Listener, Log, LogFormat, LogSample, MemoryTier, Ocsp, Origin, OriginServer,
-    OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, PublicKey, Redirect, Referers, RemoteKeyPlace,
-    RequestRate, Rewrite, Route, RouteMatcher, S3, SecureLink, SessionCache, Site, SiteLimits, SiteSettings,
-    SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets, Tls, TokenAccess,
-    TokenFormat, TokenRules, Uncached, Upgrades,
+    OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, PublicKey, Qlog, Redirect, Referers,
+    RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SecureLink, SessionCache, Site,
+    SiteLimits, SiteSettings, SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets,
+    Tls, TokenAccess, TokenFormat, TokenRules, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 #[cfg(any(test, feature = "fuzz"))]

@@ -17,6 +17,7 @@ mod keyserver;
 mod limits;
 mod origin;
 mod players;
+mod qlog;
 mod route;
 mod site;
 mod tls;
@@ -49,6 +50,7 @@ pub use self::origin::{
     Balance, Health, HttpOrigin, Origin, OriginServer, OriginTimeouts, S3, SpreadBy, Uncached, Upgrades,
 };
 pub use self::players::{CmcdRules, Pathway, PlayerRules, Steering};
+pub use self::qlog::Qlog;
 pub use self::route::{
     Canonical, Condition, ConditionTest, ErrorPage, FixedResponse, HttpsPort, Redirect, Rewrite, RouteMatcher,
 };
@@ -219,4 +221,6 @@ pub struct Log {
     pub ja4: bool,
     /// The access log; `None` is off.
     pub access: Option<AccessLog>,
+    /// The log of QUIC connections; `None` is off.
+    pub qlog: Option<Qlog>,
 }

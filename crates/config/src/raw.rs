@@ -5,6 +5,7 @@
 mod access;
 mod cluster;
 mod keys;
+mod log;
 mod origin;
 mod players;
 mod route;
@@ -15,6 +16,7 @@ use serde_saphyr::Spanned;
 pub(crate) use self::access::{Access, BasicAccess, CountryAccess, JwtAccess, Pace, RequestRate, SiteLimits};
 pub(crate) use self::cluster::{Cluster, ClusterNode};
 pub(crate) use self::keys::{KeySource, Keyserver, KeyserverClient, PrivateKey};
+pub(crate) use self::log::{AccessLog, Log, Qlog};
 pub(crate) use self::origin::{Health, Origin, OriginServer, OriginTimeouts, S3};
 pub(crate) use self::players::{Cmcd, Pathway, Steering};
 pub(crate) use self::route::{Conditions, ErrorPage, Redirect, Respond, Route, Site};
@@ -66,8 +68,8 @@ section! {
         redirect: Text, "`https`", "off";
         /// HTTPS; without it plain HTTP.
         tls: Text, "`true`, `false`", "false";
-        /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md). `h3` is HTTP/3 over UDP, with `tls: true` and beside `h1` or `h2`; see [http3.md](http3.md).
-        protocols: Texts, "list of `h1`, `h2`, `h3`", "h1 and h2 with `tls: true`, otherwise `[h1]`";
+        /// Versions of HTTP: `h1` is HTTP/1.0 and HTTP/1.1, `h2` HTTP/2. A client of HTTPS agrees on one by ALPN, and the server prefers HTTP/2. On plain HTTP a client of HTTP/2 has to know that it is spoken; see [http2.md](http2.md). `h3` is HTTP/3 over UDP, with `tls: true`, TLS 1.3 and beside `h1` or `h2`; it is no default where `proxy_protocol` is on or `tls.versions` lacks 1.3. See [http3.md](http3.md).
+        protocols: Texts, "list of `h1`, `h2`, `h3`", "h1, h2 and h3 with `tls: true`, otherwise `[h1]`";
         /// IP_FREEBIND: listen on an address that no interface has yet, such as a virtual one that another machine may have. Without it the start fails, and the unit repeats it.
         freebind: Text, "`true`, `false`", "false";
         /// SO_SNDBUF; 0 leaves it to the kernel's autotuning.
@@ -344,6 +346,8 @@ section! {
         prefetch: Text, "number", "1";
         /// Fetch by the number in the name (`seg-7.m4s`, then `seg-8.m4s`) where no playlist tells what comes next and `prefetch` is not 0; see [live.md](live.md#prefetching).
         prefetch_numbers: Text, "`true`, `false`", "false";
+        /// Whether requests wait for a response that another request has asked the origin for already. See [caching.md](caching.md#coalescing).
+        coalescing: Text, "`true`, `false`", "true";
     }
 }
 
@@ -488,34 +492,6 @@ section! {
         hosts: Texts, "list of names", "[]";
         /// A file with a token of at least 16 bytes on one line, which its owner alone may read. Every request but `/healthz` then needs it: `Authorization: Bearer TOKEN`, or as the password of any user, which browsers ask for. The commands of this program read it from here.
         token: Text, "file", "none is needed";
-    }
-}
-
-section! {
-    /// Logs.
-    Log {
-        /// The access log: one line for each response, see [access-log.md](access-log.md).
-        access: Spanned<WordOr<AccessLog>>, "file or section", "no file";
-        /// Adds the client's JA4 fingerprint, which identifies its TLS software, to each line of the access log.
-        ja4: Text, "`true`, `false`", "false";
-    }
-}
-
-section! {
-    /// The access log.
-    AccessLog {
-        /// The file; `stdout` and `stderr` are streams of the process, `syslog` is the socket `/dev/log`. Any path that is a socket of datagrams gets lines in the form of syslog.
-        path: Text, "file, `stdout`, `stderr`, `syslog`", "required";
-        /// `json` has one object in each line, `combined` is that of Apache and nginx, `fields` has the values of `fields` with tabs between them.
-        format: Text, "`json`, `combined`, `fields`", "json";
-        /// Which fields `json` and `fields` write, in this order for `fields`; those of `tls` and `upstream` are written `tls.version`.
-        fields: Texts, "list of names", "all of them";
-        /// Which responses leave a line: `1/100` is every hundredth of each worker, `errors` are statuses from 400 on and responses that ended early.
-        sample: Text, "`1/N` or `errors`", "1/1";
-        /// The sites whose responses leave a line, by their first hosts.
-        sites: Texts, "list of hosts", "all, and requests that no site answers";
-        /// Whether connections that end without a request leave a line too, such as those whose handshake fails.
-        connections: Text, "`true`, `false`", "false";
     }
 }
 

@@ -25,6 +25,7 @@ mod fleet;
 mod http1;
 mod http2;
 mod http3;
+mod qlog;
 mod server;
 mod settings;
 mod tls;

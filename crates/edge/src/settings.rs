@@ -23,6 +23,7 @@ use penstock_tls::{Acceptor, ChaCha20Switch, DefaultFor, OfferedCertificate};
 
 use crate::access_log::Logging;
 use crate::metrics::{Metrics, RateId, SiteId};
+use crate::qlog::Qlog;
 use crate::tls::{CertificateSet, ChallengeAnswers, RemoteKeys, TlsState};
 
 /// One generation of settings. A reload makes a new one; connections use it from their next request on.
@@ -56,6 +57,8 @@ pub(crate) struct Settings {
     /// Detects replays of early data.
     strikes: Option<Arc<StrikeRegister<RandomState>>>,
     pub(crate) access_log: Option<Logging>,
+    /// Logs of QUIC connections; `None` if no client is chosen.
+    pub(crate) qlog: Option<Arc<Qlog>>,
 }
 
 /// The cluster of a generation of settings.
@@ -132,6 +135,8 @@ impl Settings {
         let sites = sites.map_err(StartError::Site)?;
         let access_log = access_log.zip(config.log.access.as_ref());
         let access_log = access_log.map(|(sink, log)| Logging::new(sink, log, sites.names()));
+        let known = previous.and_then(|settings| settings.qlog.as_ref());
+        let qlog = config.log.qlog.as_ref().map(|qlog| Qlog::start(qlog, known));
         Ok(Self {
             sites,
             counted_sites: Vec::new(),
@@ -163,6 +168,7 @@ impl Settings {
             early_data_bytes: config.tls.early_data.map_or(0, |early| early.max_bytes),
             strikes,
             access_log,
+            qlog: qlog.transpose().map_err(StartError::Thread)?,
         })
     }
 

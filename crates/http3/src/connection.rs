@@ -175,6 +175,11 @@ impl ServerConnection {
         })
     }
 
+    /// Has the library write the events of the transport (qlog, JSON-SEQ). It waits for `writer`.
+    pub fn log_to(&mut self, writer: Box<dyn std::io::Write + Send + Sync>) {
+        self.quic.set_qlog(writer, "penstock".to_owned(), String::new());
+    }
+
     /// What the client remembers of this side's limits for early data ([`Http3Limits::promises`](crate::Http3Limits::promises)).
     pub fn promises(&self) -> [u8; 32] {
         self.promises

@@ -3,8 +3,12 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use serde_saphyr::Spanned;
+
 use super::reader::Reader;
-use crate::model::{AccessLog, Log, LogFormat, LogSample, Site};
+use crate::limits;
+use crate::model::{AccessLog, Log, LogFormat, LogSample, Qlog, Site};
+use crate::networks::{NetworkRange, NetworkSet};
 use crate::raw;
 use crate::section::{Position, Text, Texts, WordOr, position};
 
@@ -21,7 +25,41 @@ pub(super) fn log(raw: &raw::Log, sites: &[Site], reader: &mut Reader<'_>) -> Lo
         let what = "ja4: there is no access log to write it to";
         reader.fault(position(text), what, "add access: FILE or remove ja4");
     }
-    Log { ja4, access }
+    let qlog = raw.qlog.as_ref().and_then(|section| qlog(section, reader));
+    Log { ja4, access, qlog }
+}
+
+fn qlog(section: &Spanned<raw::Qlog>, reader: &mut Reader<'_>) -> Option<Qlog> {
+    let (raw, here) = (&section.value, position(section));
+    let (Some(directory), Some(clients)) = (&raw.directory, &raw.clients) else {
+        reader.fault(
+            here,
+            "qlog: it has no directory or no clients",
+            "write {directory: DIR, clients: [192.0.2.7]}",
+        );
+        return None;
+    };
+    let mut ranges = Vec::new();
+    for text in &clients.value {
+        match NetworkRange::parse(&text.value) {
+            Some(range) => ranges.push(range),
+            None => {
+                let what = format!("clients: `{}` is no network", text.value.escape_debug());
+                reader.fault(position(text), what, "write one such as 192.0.2.7 or 2001:db8::/32");
+            }
+        }
+    }
+    if clients.value.is_empty() || clients.value.len() > limits::QLOG_NETWORKS {
+        let what = format!("clients: there are {} networks", clients.value.len());
+        reader.fault(position(clients), what, format!("write from 1 to {}", limits::QLOG_NETWORKS));
+    }
+    let sizes = &(limits::QLOG_FILE_BYTES_MIN..=limits::QLOG_FILE_BYTES_MAX);
+    Some(Qlog {
+        directory: reader.output_directory("directory", directory),
+        clients: NetworkSet::new(ranges),
+        files: reader.number("files", raw.files.as_ref(), &(1..=limits::QLOG_FILES_MAX), limits::QLOG_FILES),
+        file_bytes: reader.size("file_size", raw.file_size.as_ref(), sizes, limits::QLOG_FILE_BYTES),
+    })
 }
 
 fn in_section(

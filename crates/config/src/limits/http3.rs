@@ -49,3 +49,26 @@ pub const ALT_SVC_SECONDS: u64 = 86_400;
 
 /// Connection ids that a client holds, for migration.
 pub const QUIC_IDS: usize = 4;
+
+/// Files with logs of connections (qlog) that are made, unless `log.qlog.files` says it.
+pub const QLOG_FILES: usize = 100;
+
+/// The most that `log.qlog.files` may say.
+pub const QLOG_FILES_MAX: u64 = 100_000;
+
+/// Networks in `log.qlog.clients`.
+pub const QLOG_NETWORKS: usize = 1000;
+
+/// Bytes of a file with the log of a connection, unless `log.qlog.file_size` says it.
+pub const QLOG_FILE_BYTES: u64 = 16 * MIB;
+
+/// The least and the most that `log.qlog.file_size` may say.
+pub const QLOG_FILE_BYTES_MIN: u64 = 4 * KIB;
+/// See [`QLOG_FILE_BYTES_MIN`].
+pub const QLOG_FILE_BYTES_MAX: u64 = 1024 * MIB;
+
+/// Bytes that a logged connection gathers before its thread writes them, and of one record of a log at most.
+pub const QLOG_PIECE_BYTES: usize = 8 * 1024;
+
+/// Pieces of logs that wait for the disk. A log that meets a full queue ends there.
+pub const QLOG_QUEUE_PIECES: usize = 512;

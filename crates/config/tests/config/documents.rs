@@ -112,6 +112,7 @@ fn with_key(section: &str, line: &str) -> String {
              cluster: {{valkey: true, self: a, address: 192.0.2.1:8443, {line}}}"
         )),
         "fleet" => around(&format!("fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key, {line}}}")),
+        "log.qlog" => around(&format!("log: {{qlog: {{directory: logs, clients: [192.0.2.7], {line}}}}}")),
         "" => around(line),
         _ => {
             if let Some(inside) = in_site(section, line) {

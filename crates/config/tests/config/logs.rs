@@ -51,3 +51,25 @@ fn a_wrong_access_log_is_told_what_to_write() {
         "{faults:?}"
     );
 }
+
+#[test]
+fn logs_of_quic_connections_have_clients_and_bounds() {
+    let fixture = Fixture::new();
+    let read = |keys: &str| fixture.read(&around(&format!("log: {{qlog: {{directory: logs, {keys}}}}}")));
+    let qlog = read("clients: [192.0.2.7, \"2001:db8::/32\"], file_size: 1MiB").unwrap().log.qlog.unwrap();
+    assert_eq!((qlog.files, qlog.file_bytes), (100, 1 << 20));
+    assert_eq!(qlog.directory, fixture.path().join("logs"));
+    for (address, expected) in [("192.0.2.7", true), ("192.0.2.8", false), ("2001:db8:1::", true)] {
+        assert_eq!(qlog.clients.contains(address.parse().unwrap()), expected, "{address}");
+    }
+    for (keys, fault) in [
+        ("files: 3", "qlog: it has no directory or no clients"),
+        ("clients: [all]", "clients: `all` is no network"),
+        ("clients: []", "clients: there are 0 networks"),
+        ("clients: [192.0.2.7], files: 0", "files: 0 is out of range"),
+        ("clients: [192.0.2.7], file_size: 1KiB", "file_size: 1KiB is out of range"),
+    ] {
+        let found = fixture.shown(&read(keys).unwrap_err());
+        assert!(found[0].contains(fault), "{keys}: {found:?}");
+    }
+}

@@ -81,7 +81,7 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
         (
             "directory: /srv",
             "edge.yaml:3: unknown key `directory`; it belongs to `tls.certificates` or `tls.acme` or \
-             `tls.tickets` or `tls.ech` or `sites.origin` or `cache.memory` or `cache.disk`",
+             `tls.tickets` or `tls.ech` or `sites.origin` or `cache.memory` or `cache.disk` or `log.qlog`",
         ),
     ] {
         assert_eq!(fixture.faults(&around(lines)), [fault], "{lines}");
@@ -92,7 +92,7 @@ fn a_key_in_the_wrong_section_is_told_its_home() {
 fn a_key_that_resembles_nothing_is_told_what_there_is() {
     assert_eq!(
         Fixture::new().faults(&around("log: {colour: red}")),
-        ["edge.yaml:3: unknown key `colour`; write one of: access, ja4"]
+        ["edge.yaml:3: unknown key `colour`; write one of: access, ja4, qlog"]
     );
     assert_eq!(
         Fixture::new().faults(&around("log: {format: combined}")),

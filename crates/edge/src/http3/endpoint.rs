@@ -356,9 +356,12 @@ impl Endpoint {
         };
         let acceptor = Arc::clone(settings.acceptor.as_ref()?);
         let (id, reset_token) = self.new_id();
-        let connection = self.with_config(&acceptor, &settings, |config| {
+        let mut connection = self.with_config(&acceptor, &settings, |config| {
             ServerConnection::accept(config, (id, reset_token), origin, path)
         })?;
+        if let Some(writer) = settings.qlog.as_ref().and_then(|qlog| qlog.writer(path.client, &id)) {
+            connection.log_to(Box::new(writer));
+        }
         let inbox = Rc::new(Inbox::default());
         self.know(initial.destination, &inbox);
         self.know(id, &inbox);

@@ -36,10 +36,11 @@ pub(super) fn configuration(
             acme[key] = value;
         }
     }
+    // Faults of names come before what follows from them.
     let config = json!({
         "listeners": https.chain(http).collect::<Vec<_>>(),
-        "tls": {"acme": acme},
         "sites": [{"hosts": arguments.domain, "origin": {"directory": absolute(root)}}],
+        "tls": {"acme": acme},
     });
     // JSON is YAML, apart from variables.
     let text = config.to_string().replace("${", "$${");

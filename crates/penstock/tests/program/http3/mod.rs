@@ -8,6 +8,7 @@ mod handshakes;
 mod hostile;
 mod network;
 mod others;
+mod qlog;
 mod records;
 
 use std::path::Path;
@@ -20,9 +21,9 @@ pub(crate) const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../targ
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/client.py");
 
-/// The usual server with HTTP/3 on its listener with TLS.
+/// The usual server, whose listener with TLS speaks HTTP/3 by default.
 fn setup() -> Setup {
-    Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""])
+    Setup::new()
 }
 
 /// Whether there is that Python; says so if there is none.

@@ -12,9 +12,9 @@ const SITES: &str = "- hosts: [video.example, \"*.example.org\", 192.0.2.1]\n  o
 #[test]
 fn check_shows_the_records_to_publish() {
     let listeners = [
-        "address: \"127.0.0.1:443\", tls: true, protocols: [h1, h2, h3]",
+        "address: \"127.0.0.1:443\", tls: true",
         "address: \"127.0.0.1:8443\", name: other, tls: true, protocols: [h2, h3]",
-        "address: \"127.0.0.1:9443\", tls: true",
+        "address: \"127.0.0.1:9443\", tls: true, protocols: [h1, h2]",
     ];
     let server = setup().start();
     let (directory, ech) = (server.directory(), server.directory().join("ech"));
