@@ -1,31 +1,18 @@
 // A real Chromium hides the name it asks for (ECH, RFC 9849), with the record that `penstock ech new` printed.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { CHROMIUM, FLAGS } from './browser.js';
+import { makeCertificate } from './certificate.js';
 import { resolveName } from './names.js';
 import { program, serve } from './server.js';
 
 const HIDDEN = 'hidden.test';
 const PUBLIC = 'public.test';
-
-/** A certificate for both names and for the resolver, and the hash of its key by which the browser is to trust it. */
-function makeCertificate(directory) {
-  const [key, cert] = [join(directory, 'key.pem'), join(directory, 'cert.pem')];
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes',
-    '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=penstock test',
-    '-addext', `subjectAltName=DNS:${HIDDEN},DNS:${PUBLIC},IP:127.0.0.1`], { stdio: 'pipe' });
-  const pem = execFileSync('openssl', ['x509', '-in', cert, '-noout', '-pubkey']).toString();
-  const spki = Buffer.from(pem.replace(/-----[^-]+-----|\s/g, ''), 'base64');
-  return {
-    key: readFileSync(key), cert: readFileSync(cert), hash: createHash('sha256').update(spki).digest('base64'),
-  };
-}
 
 function configure(directory) {
   mkdirSync(join(directory, 'www'));
@@ -48,8 +35,8 @@ const handshakes = async (admin, outcome) => {
 
 test('Chromium encrypts its ClientHello to the printed key', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'penstock-ech-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
-  const certificate = makeCertificate(directory);
+  t.after(() => rmSync(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 }));
+  const certificate = makeCertificate(directory, `DNS:${HIDDEN},DNS:${PUBLIC},IP:127.0.0.1`);
   const text = execFileSync(program, ['ech', 'new', '--public-name', PUBLIC, join(directory, 'ech')],
     { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim();
 
