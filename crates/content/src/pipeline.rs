@@ -70,7 +70,7 @@ pub struct Handled {
 impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
-        let response = Exchange::new(context, client, None).page(refusal.status());
+        let response = Exchange::new(context, &client, None).page(refusal.status());
         Self { refusal: Some(refusal), ..Self::without_site(response) }
     }
 
@@ -95,7 +95,7 @@ pub(crate) async fn handle_client(
 ) -> Handled {
     let found = sites.find(client.head.host(), listener).ok_or(Refusal::NoSite);
     let site = found.and_then(|site| site.route(client.head).map_err(|_| Refusal::AmbiguousPath));
-    let mut exchange = Exchange::new(context, client, site.ok());
+    let mut exchange = Exchange::new(context, &client, site.ok());
     let wants_next = site.is_ok_and(|site| site.cmcd.prefetch);
     let mut said = site.ok().and_then(|_| Cmcd::of(client.head, wants_next)).map(Box::new);
     let (target, admitted);
@@ -191,7 +191,7 @@ async fn prepare<'r>(
     site: &Site,
     permit: &mut Permit,
 ) -> Result<Prepared<'r>, Refusal> {
-    let (context, client) = (exchange.context, exchange.client);
+    let (context, client) = (exchange.context, *exchange.client);
     if let Some(maintenance) = &site.maintenance
         && Box::pin(maintenance.is_on(&context.io, context.now())).await
     {

@@ -39,7 +39,7 @@ pub(super) fn next_object(
     if !sites.route(&next).is_ok_and(|route| std::ptr::eq(route, site)) {
         return None;
     }
-    let admitted = admitted(exchange.context, site, exchange.client, &next).ok()?;
+    let admitted = admitted(exchange.context, site, *exchange.client, &next).ok()?;
     let plain = without_cmcd(&next, admitted.map(|admitted| admitted.target));
     let target = match &site.rewrite {
         None => plain,
