@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use penstock_testkit::origin::{Origin, answer, range, target};
+use penstock_testkit::origin::{Origin, answer, file, range, target};
 use penstock_testkit::{Client, Content, Gate, Setup, Tool, until};
 use serde_json::Value;
 
@@ -248,6 +248,40 @@ fn what_players_of_one_network_name_takes_half_of_its_fetches_and_the_rest_is_no
     until("that of another network", || (slow("other") == 1).then_some(()));
     assert_eq!((slow("one"), skipped()), (2, (NAMED - 2) as f64));
     gate.open();
+}
+
+#[test]
+fn ranges_that_players_name_take_a_quarter_of_the_connections_of_the_origin() {
+    let (gate, film) = (Gate::closed(), Content::new(5, 1_000_000));
+    let (passing, bytes) = (gate.clone(), film.all());
+    let origin = Origin::start(move |head, _, stream| {
+        let is_let_through = range(head).is_some_and(|(first, _)| first == 0) || passing.pass();
+        is_let_through && file(head, stream, "Cache-Control: max-age=600\r\nETag: \"a\"\r\n", &bytes)
+    });
+    let memory = penstock_testkit::memory_directory();
+    let cache =
+        format!("cache: {{slice: 64KiB, memory: {{directory: {}, size: 64MiB}}}}", memory.path().display());
+    let sites = format!("- {{origin: {{http: [\"{}\"], connections: 8}}{PREFETCH}}}", origin.url());
+    let setup = Setup::new().listeners(&["proxy_protocol: true"]).sites(&sites).section(&cache);
+    let server = setup.start();
+    server.tolerate_warning("is out: ");
+    let skipped = || server.metrics().sum("penstock_prefetches_total", &["outcome=\"skipped\""]);
+    let ahead =
+        || origin.asked().iter().filter_map(|head| range(head)).filter(|(first, _)| *first > 0).count();
+    for (number, named) in ["131072-393215", "393216-655359", "655360-"].into_iter().enumerate() {
+        let mut client = Client::plain(&server);
+        client.send(format!("PROXY TCP4 192.0.{number}.1 127.0.0.1 1111 80\r\n"));
+        let fields = format!("Range: bytes=0-99\r\nCMCD-Request: nrr=\"{named}\"\r\n");
+        film.assert_range(0..100, &client.get_with("/film.mp4", &fields).body);
+        until("two, and no more", || (ahead() == 2 && skipped() == (number + 1) as f64).then_some(()));
+    }
+    gate.open();
+    until("another range once they are there", || {
+        let mut client = Client::plain(&server);
+        client.send("PROXY TCP4 192.0.2.9 127.0.0.1 1111 80\r\n".to_owned());
+        client.get_with("/film.mp4", "Range: bytes=0-99\r\nCMCD-Request: nrr=\"655360-\"\r\n");
+        (ahead() > 2).then_some(())
+    });
 }
 
 #[test]
