@@ -278,7 +278,7 @@ fn ranges_that_players_name_take_a_quarter_of_the_connections_of_the_origin() {
     gate.open();
     until("another range once they are there", || {
         let mut client = Client::plain(&server);
-        client.send("PROXY TCP4 192.0.2.9 127.0.0.1 1111 80\r\n".to_owned());
+        client.send("PROXY TCP4 192.0.2.9 127.0.0.1 1111 80\r\n");
         client.get_with("/film.mp4", "Range: bytes=0-99\r\nCMCD-Request: nrr=\"655360-\"\r\n");
         (ahead() > 2).then_some(())
     });
