@@ -53,7 +53,7 @@ function answer(request, response) {
   const path = request.url.split('?')[0];
   const file = join(path.includes('/ranges/') ? ranges : media, path.split('/').at(-1));
   const type = TYPES[path.split('.').at(-1)] ?? 'application/octet-stream';
-  const fields = { 'Content-Type': type, 'Cache-Control': 'max-age=600', ETag: '"1"' };
+  const fields = { 'Content-Type': type, 'Cache-Control': 'max-age=600', ETag: '"1"', 'CMSD-Dynamic': '"origin";etp=2000' };
   if (changed[path]) {
     response.writeHead(200, fields).end(changed[path]);
   } else if (existsSync(file)) {
@@ -230,16 +230,44 @@ test('at a cold edge few segment requests wait for the origin if the player name
   assert.ok(share < 0.1, `${share} of the requests waited`);
 });
 
-test('a page reads the throughput, and dash.js plays with it', async () => {
-  const url = `http://${server.http}/cmsd`;
-  await withDash(`${url}/manifest.mpd`, { enabled: true }, { cmsd: { enabled: true, abr: { applyMb: true, etpWeightRatio: 1 } } });
-  await playedTo(3);
-  const told = await page.evaluate(async (target) => {
-    for (let turn = 0; turn < 20; turn += 1) await (await fetch(target)).arrayBuffer();
-    return (await fetch(target)).headers.get('CMSD-Dynamic');
-  }, `${url}/chunk-stream0-00001.m4s`);
-  assert.match(told, /^"penstock";etp=[1-9]\d*;rtt=\d+$/);
-});
+// Renditions by their directory, in kbit/s. Segments come at a pace at which dash.js measures enough for the lowest one alone.
+const RENDITIONS = { low: 100, middle: 1500, high: 4000 };
+for (const [name, host, isTold, expected] of [
+  ['that the server has measured', '127.0.0.1', true, 'high'],
+  ['that the origin promises, if the server promises none', 'localhost', true, 'middle'],
+  ['of its own if it reads no promise', '127.0.0.1', false, 'low'],
+]) {
+  test(`dash.js starts with the rendition for the throughput ${name}`, async (t) => {
+    const site = (keys) => `  - {hosts: [${keys}, origin: {http: ["http://${address(origin)}"]}, cors: {origins: ["*"]}, cache: {prefetch: 0},
+      routes: [{path: "*.m4s", pace: {rate: 32KiB}}]}\n`;
+    const paced = await serve(['-c', configuration(`paced-${expected}`, site('"127.0.0.1"], cmsd: true') + site('localhost]'))], HTTP);
+    t.after(() => paced.stop());
+    const url = `http://${paced.http.replace('127.0.0.1', host)}/told`;
+    const description = readFileSync(join(media, 'manifest.mpd'), 'utf8');
+    const [representation] = description.match(/<Representation[^]*<\/Representation>/);
+    const renditions = Object.entries(RENDITIONS).map(([id, kilobits]) => representation.replaceAll('$RepresentationID$', '0')
+      .replace(/ id="\d+"/, ` id="${id}"`).replace(/ bandwidth="\d+"/, ` bandwidth="${kilobits}000"`)
+      .replace('>', `><BaseURL>${id}/</BaseURL>`));
+    changed['/told/manifest.mpd'] = description.replace(representation, renditions.join(''));
+    // The connection has to have sent something before its throughput is known.
+    await page.evaluate(async (target) => (await fetch(target)).arrayBuffer(), `${url}/ranges/manifest-stream0.mp4`);
+    await withDash(`${url}/manifest.mpd`, { enabled: false }, { cmsd: { enabled: isTold, abr: { etpWeightRatio: 1 } } });
+    await playedTo(3);
+    const segments = responses.filter((response) => isSegment(response.url())).map((response) => ({
+      rendition: response.url().split('/').at(-2),
+      number: Number(response.url().match(/(\d+)\.m4s/)[1]),
+      promised: Number(response.headers()['cmsd-dynamic'].match(/;etp=(\d+)/)[1]),
+    }));
+    assert.equal(segments[0].rendition, 'low', 'before it knows any throughput');
+    // dash.js takes nine tenths of a throughput.
+    const best = Object.entries(RENDITIONS).findLast(([, kilobits]) => kilobits <= 0.9 * segments[0].promised)[0];
+    assert.equal(isTold ? best : 'low', expected, `${segments[0].promised} kbit/s`);
+    // It asks for the second one before it has chosen.
+    const chosen = segments.filter(({ number }) => number === 3 || number === 4);
+    assert.ok(chosen.length >= 2, JSON.stringify(segments));
+    assert.deepEqual(chosen.filter(({ rendition }) => rendition !== expected), []);
+  });
+}
 
 test('players leave a node that drains, and go on playing', async (t) => {
   const ports = [await freePort(), await freePort()];

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use penstock_cache::{Object, SliceClaim, SliceFill};
 use penstock_config::limits;
+use penstock_metrics::PrefetchUnderWay;
 use penstock_origin::http::OriginError;
 
 use crate::context::Context;
@@ -74,7 +75,7 @@ pub(crate) async fn fetch_slice(
     }
 }
 
-/// Starts to fetch a slice that no reader waits for, unless it is there or on its way.
+/// Starts to fetch a slice that no reader waits for, unless it is there or on its way. `under_way` lasts as long as that does.
 ///
 /// # Errors
 /// [`NetworkFull`]: the requester's network has its share of such fetches.
@@ -83,15 +84,15 @@ pub(crate) fn fetch_slice_ahead(
     store: &Arc<Store>,
     requester: Requester,
     object: &Arc<Object<ObjectMetadata>>,
-    slice: u32,
+    (slice, under_way): (u32, Option<PrefetchUnderWay>),
 ) -> Result<(), NetworkFull> {
     if let SliceClaim::Missing(fill) = object.claim_slice(slice) {
         let place = context.enter_prefetch(requester)?;
         object.metadata().readers.mark_slice(&store.prefetches, slice);
         let (context, store) = (Rc::clone(context), Arc::clone(store));
         task::spawn_filling(async move {
-            let _place = place;
             fetch_slice(&context, &store, requester, fill).await;
+            drop((place, under_way));
         });
     }
     Ok(())

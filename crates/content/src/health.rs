@@ -27,7 +27,7 @@ impl HealthCheck<'_> {
             return None;
         }
         let status = if self.is_healthy { Status::Ok } else { Status::ServiceUnavailable };
-        Some(Exchange::new(context, client, None).page_with(status, |head| {
+        Some(Exchange::new(context, &client, None).page_with(status, |head| {
             head.field("Cache-Control", "no-store");
         }))
     }

@@ -28,6 +28,7 @@ mod source;
 use std::rc::Rc;
 use std::time::Instant;
 
+use penstock_http::cmcd::Cmcd;
 use penstock_http::{Method, Rejection, Request};
 
 use crate::context::Context;
@@ -62,25 +63,21 @@ pub struct Handled {
     pub id: Option<RequestId>,
     /// Where the response came from.
     pub served: Served,
+    /// What the player says of itself to the site.
+    pub said: Option<Box<Cmcd>>,
 }
 
 impl Handled {
     /// The page for a refused request, without what a site adds.
     pub(crate) fn refused(context: &Rc<Context>, client: ClientRequest<'_>, refusal: Refusal) -> Self {
-        let response = Exchange::new(context, client, None).page(refusal.status());
-        Self {
-            response,
-            site: None,
-            route: None,
-            refusal: Some(refusal),
-            id: None,
-            served: Served::default(),
-        }
+        let response = Exchange::new(context, &client, None).page(refusal.status());
+        Self { refusal: Some(refusal), ..Self::without_site(response) }
     }
 
     /// A response that no site gives.
     pub(crate) fn without_site(response: Response) -> Self {
-        Self { response, site: None, route: None, refusal: None, id: None, served: Served::default() }
+        let served = Served::default();
+        Self { response, site: None, route: None, refusal: None, id: None, served, said: None }
     }
 
     /// Whether the connection has to end behind the response, because the end of the request is not known.
@@ -98,7 +95,9 @@ pub(crate) async fn handle_client(
 ) -> Handled {
     let found = sites.find(client.head.host(), listener).ok_or(Refusal::NoSite);
     let site = found.and_then(|site| site.route(client.head).map_err(|_| Refusal::AmbiguousPath));
-    let mut exchange = Exchange::new(context, client, site.ok());
+    let mut exchange = Exchange::new(context, &client, site.ok());
+    let wants_next = site.is_ok_and(|site| site.cmcd.prefetch);
+    let mut said = site.ok().and_then(|_| Cmcd::of(client.head, wants_next)).map(Box::new);
     let (target, admitted);
     let mut permit = Permit::default();
     let prepared = match site {
@@ -112,9 +111,8 @@ pub(crate) async fn handle_client(
             Ok(*response)
         }
         Ok((site, Prepared::Request(other))) => {
-            if site.cmcd.prefetch {
-                exchange.next =
-                    found.ok().and_then(|sites| next_object(&exchange, sites, site)).map(Box::new);
+            if let (true, Ok(sites), Some(said)) = (wants_next, found, &mut said) {
+                exchange.next = next_object(&exchange, sites, site, said).map(Box::new);
             }
             if let Some(other) = other {
                 admitted = other;
@@ -148,7 +146,7 @@ pub(crate) async fn handle_client(
     response.permit = permit;
     let (site, id) = (exchange.site, exchange.id.get().copied());
     let (site, route, served) = (site.map(Site::number), site.and_then(Site::route), exchange.served());
-    Handled { response, site, route, refusal, id, served }
+    Handled { response, site, route, refusal, id, served, said }
 }
 
 /// The steering manifest, if a request asks for it. It needs no token: it names pathways, and no content.
@@ -193,7 +191,7 @@ async fn prepare<'r>(
     site: &Site,
     permit: &mut Permit,
 ) -> Result<Prepared<'r>, Refusal> {
-    let (context, client) = (exchange.context, exchange.client);
+    let (context, client) = (exchange.context, *exchange.client);
     if let Some(maintenance) = &site.maintenance
         && Box::pin(maintenance.is_on(&context.io, context.now())).await
     {

@@ -185,8 +185,7 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     let started = Instant::now();
     let parsed = came.and_then(|head| parse(connection, head, settings));
     let worker = Rc::clone(&connection.worker);
-    let mut served = Served::default();
-    let (mut response, (site, route, id, refusal), early, may_stay, share) = match &parsed {
+    let (mut response, (site, route, id, refusal), (served, said), early, may_stay, share) = match &parsed {
         Ok(request) => {
             let head_bytes = came.map_or(0, <[u8]>::len);
             let Some(early) = judge_early(connection, request, head_bytes).await else { return false };
@@ -206,14 +205,15 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
             let (is_whole, share) = (body.is_whole && !handled.ends_connection(), body.share.take());
             drop(body);
             connection.has_read_last_request = is_whole && !request.keep_alive();
-            let Handled { response, site, route, id, refusal, .. } = handled;
-            served = handled.served;
+            let Handled { response, site, route, id, refusal, served, said } = handled;
             let refusal = refusal.map(ContentRefusal::label);
-            (response, (site, route, id, refusal), early, is_whole && request.keep_alive(), share)
+            let may_stay = is_whole && request.keep_alive();
+            (response, (site, route, id, refusal), (served, said), early, may_stay, share)
         }
         Err(rejection) => {
             let page = handle_rejected(&worker.content, *rejection, false);
-            (page, (None, None, None, None), false, !rejection.close, None)
+            let served = (Served::default(), None);
+            (page, (None, None, None, None), served, false, !rejection.close, None)
         }
     };
     name_alternative(&mut response.head.fields, connection.alt_svc.as_deref());
@@ -226,9 +226,20 @@ async fn answer(connection: &mut Connection, came: Result<&[u8], Rejection>, set
     match &parsed {
         Ok(request) => {
             let head_bytes = sent.head_bytes;
-            let answered =
-                Answered { status, started, early, head_bytes, cache, site, route, id, refusal, served };
-            record(carrier, request, &answered, (&sent.sent, sent.now), settings);
+            let answered = Answered {
+                status,
+                started,
+                early,
+                head_bytes,
+                cache,
+                site,
+                route,
+                id,
+                refusal,
+                served,
+                said,
+            };
+            record(carrier, request, answered, (&sent.sent, sent.now), settings);
         }
         Err(_) => record_refusal(carrier, status, started, &sent.sent, settings),
     }

@@ -38,23 +38,25 @@ pub struct Cmcd {
     pub bitrate: Option<u64>,
     /// `mtp`: the throughput that the player has measured, in kbit/s.
     pub throughput: Option<u64>,
+    /// What the player will ask for next, if the reader wants to know and the player says it.
+    pub next: Option<Box<NextRequest>>,
     /// Whether any list of keys was malformed.
     pub malformed: bool,
 }
 
 impl Cmcd {
-    /// Reads what comes with a request; `None` if nothing does.
-    pub fn of(request: &Request<'_>) -> Option<Self> {
+    /// Reads what comes with a request; `None` if nothing does. `wants_next` says whether that is to include `next`.
+    pub fn of(request: &Request<'_>, wants_next: bool) -> Option<Self> {
         let mut found = Self::default();
         each_list(request, |list| match list {
-            Some(list) => found.read(list),
+            Some(list) => found.read(list, wants_next),
             None => found.malformed = true,
         })
         .then_some(found)
     }
 
     /// Reads a list of keys.
-    fn read(&mut self, list: &str) {
+    fn read(&mut self, list: &str, wants_next: bool) {
         for (key, value) in Items(list) {
             let number = || value.and_then(|value| value.parse().ok());
             match key {
@@ -65,9 +67,19 @@ impl Cmcd {
                 "mtp" => self.throughput = number(),
                 "bs" => self.starved = value.is_none_or(|value| value == "true"),
                 "su" => self.startup = value.is_none_or(|value| value == "true"),
+                "nor" | "nrr" if wants_next => self.read_next(key, value.unwrap_or_default()),
                 _ => {}
             }
         }
+    }
+
+    fn read_next(&mut self, key: &str, value: &str) {
+        let mut next = self.next.take().map(|next| *next).unwrap_or_default();
+        match key {
+            "nor" => next.object = reference(value),
+            _ => next.range = range(value),
+        }
+        self.next = (next != NextRequest::default()).then(|| Box::new(next));
     }
 }
 
@@ -78,26 +90,6 @@ pub struct NextRequest {
     pub object: Option<String>,
     /// `nrr`: the first byte of the range, and the last one unless it is that of the object.
     pub range: Option<(u64, Option<u64>)>,
-    /// `bl`: how much is in the buffer.
-    pub buffer: Option<Duration>,
-}
-
-impl NextRequest {
-    /// Reads what comes with a request; `None` if that is nothing.
-    pub fn of(request: &Request<'_>) -> Option<Self> {
-        let mut found = Self::default();
-        each_list(request, |list| {
-            for (key, value) in Items(list.unwrap_or_default()) {
-                match (key, value) {
-                    ("nor", Some(value)) => found.object = reference(value),
-                    ("nrr", Some(value)) => found.range = range(value),
-                    ("bl", Some(value)) => found.buffer = value.parse().ok().map(Duration::from_millis),
-                    _ => {}
-                }
-            }
-        });
-        (found != Self::default()).then_some(found)
-    }
 }
 
 /// Whether a field of a request has keys of a player. `name` in any case.
@@ -237,7 +229,7 @@ mod tests {
     fn read(head: &str) -> Option<Cmcd> {
         let limits = HeadLimits { head_bytes: 8192, fields: 64, target_bytes: 4096 };
         let head = head.as_bytes();
-        Cmcd::of(&Request::parse(head, &limits).unwrap())
+        Cmcd::of(&Request::parse(head, &limits).unwrap(), false)
     }
 
     fn of_query(query: &str) -> Option<Cmcd> {
@@ -246,7 +238,7 @@ mod tests {
 
     fn of_list(list: &str) -> Cmcd {
         let mut found = Cmcd::default();
-        found.read(list);
+        found.read(list, false);
         found
     }
 
@@ -275,7 +267,7 @@ mod tests {
             startup: true,
             bitrate: Some(3200),
             throughput: Some(48_100),
-            malformed: false,
+            ..Cmcd::default()
         };
         assert_eq!(of_query(query), Some(expected));
     }
@@ -320,18 +312,12 @@ mod tests {
         let next = |list: &str| {
             let list = list.replace('%', "%25").replace('"', "%22").replace(' ', "%20");
             let head = format!("GET /a?CMCD={list} HTTP/1.1\r\nHost: a\r\nCMCD-Request: bl=1500\r\n\r\n");
-            NextRequest::of(
-                &Request::parse(
-                    head.as_bytes(),
-                    &HeadLimits { head_bytes: 8192, fields: 64, target_bytes: 4096 },
-                )
-                .unwrap(),
-            )
+            let limits = HeadLimits { head_bytes: 8192, fields: 64, target_bytes: 4096 };
+            let request = Request::parse(head.as_bytes(), &limits).unwrap();
+            assert_eq!(Cmcd::of(&request, false).unwrap().next, None, "not wanted");
+            Cmcd::of(&request, true).unwrap().next.map(|next| *next)
         };
-        let buffer = Some(Duration::from_millis(1500));
-        let of = |object: Option<&str>, range| {
-            Some(NextRequest { object: object.map(str::to_owned), range, buffer })
-        };
+        let of = |object: Option<&str>, range| Some(NextRequest { object: object.map(str::to_owned), range });
         assert_eq!(next("nor=\"..%2F300kbps%2Ftrack.m4v\""), of(Some("../300kbps/track.m4v"), None));
         assert_eq!(next("nor=(\"b.m4s\" \"c.m4s\")"), of(Some("b.m4s"), None));
         assert_eq!(next("nor=\"b.m4s\",nrr=\"0-99\""), of(Some("b.m4s"), Some((0, Some(99)))));
@@ -339,7 +325,7 @@ mod tests {
         for nothing in
             ["bs", "nor", "nor=b", "nor=\"\"", "nrr=\"-500\"", "nrr=\"9-1\"", "nor=\"%zz\"", "nrr=1-2"]
         {
-            assert_eq!(next(nothing), of(None, None), "{nothing}");
+            assert_eq!(next(nothing), None, "{nothing}");
         }
     }
 

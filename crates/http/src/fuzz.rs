@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::body::BodyDecoder;
 use crate::caching::{DefaultLifetimes, Directives, Response, Storage, normalised};
-use crate::cmcd::{Cmcd, LIST_BYTES_MAX, NextRequest};
+use crate::cmcd::{Cmcd, LIST_BYTES_MAX};
 use crate::conditional::{Validators, evaluate};
 use crate::manifest::{Delivery, Manifest, Playlist, Position, Reach, resolve};
 use crate::multipart::{Boundary, Multipart};
@@ -34,11 +34,9 @@ pub fn fuzz_request_head(input: &[u8]) {
     if let Ok(path) = request.url_path() {
         assert!(path.starts_with('/') && path.split('/').all(|segment| !matches!(segment, "." | "..")));
     }
-    if let Some(next) = NextRequest::of(&request) {
-        let object = next.object.map(|object| object.len());
+    if let Some(said) = Cmcd::of(&request, true) {
+        let object = said.next.and_then(|next| next.object).map(|object| object.len());
         assert!(object.is_none_or(|length| (1..=LIST_BYTES_MAX).contains(&length)));
-    }
-    if let Some(said) = Cmcd::of(&request) {
         let names = [&said.session, &said.content].into_iter().flatten();
         assert!(names.map(|name| name.len()).all(|length| length <= 64) && said.bitrate != Some(0));
     }

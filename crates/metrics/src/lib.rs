@@ -69,7 +69,7 @@ pub use labels::{
 pub use log::LogCounters;
 pub use origin::{ANSWERED, OriginCounters};
 pub use players::PlayerSaid;
-pub use prefetch::{PrefetchKind, Prefetched, Prefetches};
+pub use prefetch::{PrefetchKind, PrefetchUnderWay, Prefetched, Prefetches};
 pub use pressure::GivenUp;
 pub use readings::{
     ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,

@@ -1,5 +1,6 @@
 //! Counters of prefetched segments and slices.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 /// An event in the life of a prefetch.
@@ -71,13 +72,13 @@ impl PrefetchKind {
     }
 }
 
-/// Counts prefetches and bounds how many segments are prefetched at once. Any thread may count.
+/// Counts prefetches and bounds how many are under way at once. Any thread may count.
 #[derive(Debug, Default)]
 pub struct Prefetches {
     counts: [AtomicU64; Prefetched::ALL.len()],
     /// Segments that were used, and segments that were wasted, by kind.
     segments: [[AtomicU64; 2]; PrefetchKind::ALL.len()],
-    /// Segments that are being fetched.
+    /// Segments, and slices that players have named, that are being fetched.
     under_way: AtomicUsize,
 }
 
@@ -103,21 +104,25 @@ impl Prefetches {
         self.segments[kind as usize].each_ref().map(|count| count.load(Relaxed))
     }
 
-    /// Begins the prefetch of a segment if fewer than `most` are under way; otherwise counts a skipped one and returns
-    /// `false`. Each begun prefetch is followed by one call of [`Self::end`].
-    #[must_use]
-    pub fn begin(&self, most: usize) -> bool {
-        let has_begun = self.under_way.fetch_add(1, SeqCst) < most;
-        if !has_begun {
-            self.end();
+    /// Begins a prefetch if fewer than `most` are under way; otherwise counts a skipped one. It ends when the value is dropped.
+    pub fn begin(self: &Arc<Self>, most: usize) -> Option<PrefetchUnderWay> {
+        let before = self.under_way.fetch_add(1, SeqCst);
+        let begun = PrefetchUnderWay(Arc::clone(self));
+        if before >= most {
             self.add(Prefetched::SegmentSkipped, 1);
+            return None;
         }
-        has_begun
+        Some(begun)
     }
+}
 
-    /// Ends a prefetch that [`Self::begin`] began.
-    pub fn end(&self) {
-        self.under_way.fetch_sub(1, SeqCst);
+/// A prefetch that has begun, until it is dropped.
+#[derive(Debug)]
+pub struct PrefetchUnderWay(Arc<Prefetches>);
+
+impl Drop for PrefetchUnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, SeqCst);
     }
 }
 
@@ -127,12 +132,12 @@ mod tests {
 
     #[test]
     fn prefetches_beyond_the_bound_are_skipped_and_counted_until_one_ends() {
-        let prefetches = Prefetches::default();
-        assert!(prefetches.begin(2) && prefetches.begin(2));
-        assert!(!prefetches.begin(2) && !prefetches.begin(2));
+        let prefetches = Arc::new(Prefetches::default());
+        let (first, _second) = (prefetches.begin(2), prefetches.begin(2));
+        assert!(prefetches.begin(2).is_none() && prefetches.begin(2).is_none());
         assert_eq!(prefetches.get(Prefetched::SegmentSkipped), 2);
-        prefetches.end();
-        assert!(prefetches.begin(2));
+        drop(first.unwrap());
+        assert!(prefetches.begin(2).is_some());
         assert_eq!(prefetches.get(Prefetched::SegmentSkipped), 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use penstock_cache::IndexEntry;
+use penstock_cache::{IndexEntry, Presence};
 use penstock_config::limits;
 use penstock_metrics::{PrefetchKind, Prefetched};
 
@@ -65,6 +65,11 @@ pub(crate) fn prefetch_named(lookup: &Lookup, target: &str, range: Option<(u64, 
     let slices = (first / slice_bytes)..end.div_ceil(slice_bytes);
     for slice in slices.take(usize::try_from(fill_window(&object)).unwrap_or(1)) {
         let Ok(slice) = u32::try_from(slice) else { return };
+        if matches!(object.presence(slice), Presence::Memory | Presence::Filling) {
+            continue;
+        }
+        let Some(under_way) = ahead.store.prefetches.begin(most_at_once(&ahead)) else { return };
+        let slice = (slice, Some(under_way));
         if fetch_slice_ahead(&ahead.context, &ahead.store, ahead.requester, &object, slice).is_err() {
             return;
         }
@@ -101,26 +106,23 @@ fn with_known_variant(mut lookup: Lookup) -> Lookup {
 fn start(lookup: Lookup) {
     let lookup = with_known_variant(lookup);
     let prefetches = Arc::clone(&lookup.store.prefetches);
-    if lookup.store.index.get(&lookup.request.key).is_some() || !prefetches.begin(most_at_once(&lookup)) {
+    if lookup.store.index.get(&lookup.request.key).is_some() {
         return;
     }
+    let Some(under_way) = prefetches.begin(most_at_once(&lookup)) else { return };
     let Ok(place) = lookup.context.enter_prefetch(lookup.requester) else {
         prefetches.add(Prefetched::SegmentSkipped, 1);
-        prefetches.end();
         return;
     };
-    let IndexEntry::Claimed(claim) = lookup.store.index.get_or_claim(&lookup.request.key) else {
-        prefetches.end();
-        return;
-    };
+    let IndexEntry::Claimed(claim) = lookup.store.index.get_or_claim(&lookup.request.key) else { return };
     task::spawn_filling(async move {
         fetch_ahead(lookup, claim).await;
-        prefetches.end();
-        drop(place);
+        drop((place, under_way));
     });
 }
 
-/// How many segments may be fetched ahead at the same time, when the next one is of this site.
+/// How many segments, or slices of a range that a player has named, may be fetched ahead at the same time, when the next one is of
+/// this site.
 fn most_at_once(lookup: &Lookup) -> usize {
     let slices = lookup.store.tier.slices_max();
     let of_tier = slices / limits::PREFETCH_TIER_SHARE / u64::from(window(slices));

@@ -436,7 +436,8 @@ impl BodyStream {
             if u64::from(next) * u64::from(self.object.slice_bytes()) >= end {
                 return;
             }
-            if fetch_slice_ahead(context, &self.store, self.requester, &self.object, next).is_err() {
+            let next_slice = (next, None);
+            if fetch_slice_ahead(context, &self.store, self.requester, &self.object, next_slice).is_err() {
                 return;
             }
             self.prefetched = next + 1;

@@ -48,7 +48,7 @@ pub(crate) async fn respond_to_peer(
     client: ClientRequest<'_>,
 ) -> Response {
     let serving = service.peers.serve();
-    let exchange = Exchange::new(context, client, None);
+    let exchange = Exchange::new(context, &client, None);
     let request = client.head;
     let mut response = match (request.method(), value(request, fields::SITE)) {
         (Method::Get, None) if request.raw_path() == ALIVE => {

@@ -195,7 +195,7 @@ mod tests {
                 ("Expect: 100-continue\r\n", Ok(())),
                 ("Expect: magic\r\n", Err(Refusal::Expectation)),
             ] {
-                let judged = facts.ask("GET /x", fields, async |asked| expectation(asked.client)).await;
+                let judged = facts.ask("GET /x", fields, async |asked| expectation(*asked.client)).await;
                 assert_eq!(judged, expected, "{fields}");
             }
         });
@@ -210,10 +210,12 @@ mod tests {
                 (EarlyRequests::Refuse, true, Err(Refusal::Early)),
             ] {
                 let facts = Facts::cached(|site| site.early_data = rule);
-                let judged = facts.ask("GET /x", "", async |asked| {
-                    asked.client.early = is_early;
-                    early(facts.site(), asked.client)
-                });
+                let judged = facts.ask_by(
+                    |client| client.early = is_early,
+                    "GET /x",
+                    "",
+                    async |asked| early(facts.site(), *asked.client),
+                );
                 assert_eq!(judged.await, expected, "{rule:?} {is_early}");
             }
         });
@@ -232,10 +234,10 @@ mod tests {
                 (format!("CDN-Loop: {own}\r\n"), Err(Refusal::Loop)),
             ] {
                 let judged =
-                    facts.ask("GET /x", &fields, async |asked| has_passed(facts.site(), asked.client));
+                    facts.ask("GET /x", &fields, async |asked| has_passed(facts.site(), *asked.client));
                 assert_eq!(judged.await, expected, "{fields}");
                 let judged =
-                    files.ask("GET /x", &fields, async |asked| has_passed(files.site(), asked.client));
+                    files.ask("GET /x", &fields, async |asked| has_passed(files.site(), *asked.client));
                 assert_eq!(judged.await, Ok(()), "{fields}");
             }
         });
@@ -272,7 +274,7 @@ mod tests {
         asked: &crate::response::Exchange<'r>,
         facts: &Facts,
     ) -> Result<Option<Admitted<'r>>, Refusal> {
-        token(&facts.fixture.context, facts.site(), asked.client)
+        token(&facts.fixture.context, facts.site(), *asked.client)
     }
 
     #[test]
@@ -287,11 +289,15 @@ mod tests {
                 ("", true, Refusal::Early),
                 ("", false, Refusal::Token(TokenRefusal::Missing, Status::Forbidden)),
             ] {
-                let judged = facts.ask("GET /x", fields, async |asked| {
-                    asked.client.early = is_early;
-                    admit(&facts.fixture.context, facts.site(), asked.client)
-                        .map(|unsigned| unsigned.is_some())
-                });
+                let judged = facts.ask_by(
+                    |client| client.early = is_early,
+                    "GET /x",
+                    fields,
+                    async |asked| {
+                        admit(&facts.fixture.context, facts.site(), *asked.client)
+                            .map(|unsigned| unsigned.is_some())
+                    },
+                );
                 assert_eq!(judged.await, Err(expected));
             }
         });

@@ -5,7 +5,7 @@ use penstock_http::Rejection;
 use penstock_origin::http::BodySender;
 
 use crate::pipeline::request_body::RequestBody;
-use crate::response::Exchange;
+use crate::response::{ClientRequest, Exchange};
 use crate::site_table::{RoutedSite, Site};
 use crate::tests::fixture::{Fixture, client, head, http_origin, parse, site};
 
@@ -55,9 +55,22 @@ impl Facts {
         fields: &str,
         stage: impl AsyncFnOnce(&mut Exchange<'_>) -> T,
     ) -> T {
+        self.ask_by(|_| {}, line, fields, stage).await
+    }
+
+    /// The same from another client.
+    pub(super) async fn ask_by<T>(
+        &self,
+        change: impl FnOnce(&mut ClientRequest<'_>),
+        line: &str,
+        fields: &str,
+        stage: impl AsyncFnOnce(&mut Exchange<'_>) -> T,
+    ) -> T {
         let head = head(line, fields);
         let request = parse(&head);
-        let mut exchange = Exchange::new(&self.fixture.context, client(&request, false), Some(self.site()));
+        let mut client = client(&request, false);
+        change(&mut client);
+        let mut exchange = Exchange::new(&self.fixture.context, &client, Some(self.site()));
         stage(&mut exchange).await
     }
 }

@@ -62,14 +62,18 @@ mod tests {
     /// The fields of a response of an origin behind this stage, without Access-Control-Expose-Headers.
     async fn finished(facts: &Facts, line: &str, fields: &str, is_secure: bool) -> String {
         facts
-            .ask(line, fields, async |asked| {
-                asked.client.secure = is_secure;
-                let mut response = Response::no_content();
-                response.head.fields = Fields::from_lines(ORIGIN).unwrap();
-                finish(asked, &mut response);
-                response.head.fields.remove(|name| name == b"Access-Control-Expose-Headers");
-                String::from_utf8(response.head.fields.to_lines()).unwrap().replace("\r\n", "|")
-            })
+            .ask_by(
+                |client| client.secure = is_secure,
+                line,
+                fields,
+                async |asked| {
+                    let mut response = Response::no_content();
+                    response.head.fields = Fields::from_lines(ORIGIN).unwrap();
+                    finish(asked, &mut response);
+                    response.head.fields.remove(|name| name == b"Access-Control-Expose-Headers");
+                    String::from_utf8(response.head.fields.to_lines()).unwrap().replace("\r\n", "|")
+                },
+            )
             .await
     }
 

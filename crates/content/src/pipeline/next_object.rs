@@ -2,7 +2,7 @@
 
 use penstock_config::limits;
 use penstock_http::Method;
-use penstock_http::cmcd::NextRequest;
+use penstock_http::cmcd::{Cmcd, NextRequest};
 use penstock_http::manifest::resolve;
 
 use crate::pipeline::admit::admitted;
@@ -11,18 +11,27 @@ use crate::response::{Exchange, NextObject};
 use crate::site::{split_target, without_cmcd};
 use crate::site_table::{RoutedSite, Site};
 
-/// What the player of an admitted request will ask for next. The request for it has the fields of this one, and its query if
+/// What the player of an admitted request will ask for next, by what it says. The request for it has the fields of this one, and its query if
 /// the player names none, so that a token in it is judged for the next path. Where that request would be refused, or answered
 /// by another route, nothing is known.
-pub(super) fn next_object(exchange: &Exchange<'_>, sites: &RoutedSite, site: &Site) -> Option<NextObject> {
+pub(super) fn next_object(
+    exchange: &Exchange<'_>,
+    sites: &RoutedSite,
+    site: &Site,
+    said: &mut Cmcd,
+) -> Option<NextObject> {
     let request = exchange.client.head;
-    let said = NextRequest::of(request).filter(|_| request.method() == Method::Get)?;
+    let next = said.next.take();
+    if request.method() != Method::Get {
+        return None;
+    }
     if said.buffer.is_some_and(|buffer| buffer.as_secs() >= limits::FULL_BUFFER_SECONDS) {
         return Some(NextObject::Nothing);
     }
-    let named = match &said.object {
-        Some(reference) => resolve(request.raw_path(), reference)?,
-        None => said.range.map(|_| request.raw_path().to_owned())?,
+    let NextRequest { object, range } = *next?;
+    let named = match object {
+        Some(reference) => resolve(request.raw_path(), &reference)?,
+        None => range.map(|_| request.raw_path().to_owned())?,
     };
     let (path, query) = split_target(&named);
     let next = request.with_target(path, query.or_else(|| request.query()));
@@ -30,7 +39,7 @@ pub(super) fn next_object(exchange: &Exchange<'_>, sites: &RoutedSite, site: &Si
     if !sites.route(&next).is_ok_and(|route| std::ptr::eq(route, site)) {
         return None;
     }
-    let admitted = admitted(exchange.context, site, exchange.client, &next).ok()?;
+    let admitted = admitted(exchange.context, site, *exchange.client, &next).ok()?;
     let plain = without_cmcd(&next, admitted.map(|admitted| admitted.target));
     let target = match &site.rewrite {
         None => plain,
@@ -41,7 +50,7 @@ pub(super) fn next_object(exchange: &Exchange<'_>, sites: &RoutedSite, site: &Si
         None => (next.raw_path(), next.query()),
     };
     let target = site.http()?.target(path, query).into_owned();
-    Some(NextObject::Object { target, range: said.range })
+    Some(NextObject::Object { target, range })
 }
 
 #[cfg(test)]
@@ -63,7 +72,7 @@ mod tests {
         let line = format!("GET {target}");
         let asked = facts.ask(&line, &fields, async |asked| {
             let site = sites.route(asked.client.head).ok()?;
-            next_object(asked, sites, site)
+            next_object(asked, sites, site, &mut Cmcd::of(asked.client.head, true)?)
         });
         Some(match asked.await? {
             NextObject::Nothing => (String::new(), None),

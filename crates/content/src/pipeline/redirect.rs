@@ -14,7 +14,7 @@ use crate::site_table::Site;
 
 /// The redirect of a request of plain HTTP to the same URL of HTTPS.
 pub(crate) fn to_https(context: &Rc<Context>, client: ClientRequest<'_>, port: HttpsPort) -> Response {
-    redirect_to(&Exchange::new(context, client, None), client.head.host(), Some(port))
+    redirect_to(&Exchange::new(context, &client, None), client.head.host(), Some(port))
 }
 
 /// The redirect of a request that should use HTTPS or another host.

@@ -51,7 +51,7 @@ pub(crate) struct Exchange<'e> {
     pub(crate) context: &'e Rc<Context>,
     /// The request without the token that signs it.
     pub(crate) request: &'e Request<'e>,
-    pub(crate) client: ClientRequest<'e>,
+    pub(crate) client: &'e ClientRequest<'e>,
     pub(crate) requester: Requester,
     /// `None` if no site answers for the host.
     pub(crate) site: Option<&'e Site>,
@@ -74,7 +74,11 @@ pub(crate) struct Exchange<'e> {
 pub(crate) struct GivenFields(pub(crate) Vec<(String, String)>);
 
 impl<'e> Exchange<'e> {
-    pub(crate) fn new(context: &'e Rc<Context>, client: ClientRequest<'e>, site: Option<&'e Site>) -> Self {
+    pub(crate) fn new(
+        context: &'e Rc<Context>,
+        client: &'e ClientRequest<'e>,
+        site: Option<&'e Site>,
+    ) -> Self {
         let requester = Requester::Client(client.address.ip());
         Self {
             context,

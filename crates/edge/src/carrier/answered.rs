@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use penstock_content::{RequestId, RouteNumber, Served, SiteNumber};
+use penstock_http::cmcd::Cmcd;
 use penstock_tls::Ja4;
 
 use crate::connection::Connection;
@@ -28,6 +29,8 @@ pub(crate) struct Answered {
     pub(crate) refusal: Option<&'static str>,
     /// Where the response came from.
     pub(crate) served: Served,
+    /// What the player says of itself.
+    pub(crate) said: Option<Box<Cmcd>>,
 }
 
 /// The connection, and the stream if it has several, that carried a response.

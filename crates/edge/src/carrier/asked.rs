@@ -11,21 +11,21 @@ use crate::carrier::answered::{Answered, CarriedBy};
 use crate::metrics::{Asked, ClientKind, PlayerSaid};
 use crate::settings::Settings;
 
-/// Counts a response of this many bytes, if a site has answered, and what its player says, which this returns.
+/// Counts a response of this many bytes, if a site has answered, and what its player says.
 pub(crate) fn count_asked(
     carrier: &CarriedBy<'_>,
     request: &Request<'_>,
     answered: &Answered,
     bytes: u64,
     settings: &Settings,
-) -> Option<Cmcd> {
-    let site = answered.site?;
+) {
+    let Some(site) = answered.site else { return };
     let shard = &carrier.worker.shard;
     let path = settings.sites.without_token(site, answered.route, request.raw_path());
     let network = Network::of(carrier.client.ip());
     let name = network.map(Named);
     let named = network.zip(name.as_ref());
-    let said = Cmcd::of(request);
+    let said = answered.said.as_deref();
     let mut player = None;
     if carrier.request_number == 1 || said.is_some() {
         let ja4 = carrier.ja4.as_ref().map(Ja4::as_str);
@@ -33,12 +33,12 @@ pub(crate) fn count_asked(
         if carrier.request_number == 1 {
             shard.client_connected(kind, carrier.tls.as_ref());
         }
-        player = said.as_ref().map(|said| player_said(said, kind));
+        player = said.map(|said| player_said(said, kind));
         if let (Some(player), Some(counted)) = (&player, settings.counted_sites.get(site.index())) {
             shard.player_said(*counted, player);
         }
     }
-    let content = said.as_ref().and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
+    let content = said.and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
     shard.asked(&Asked {
         site: settings.sites.name(site),
         // A name has no slash in front, so that it is told from a path.
@@ -49,7 +49,6 @@ pub(crate) fn count_asked(
         user_agent: request.user_agent(),
         bytes,
     });
-    said
 }
 
 fn player_said(said: &Cmcd, kind: ClientKind) -> PlayerSaid<'_> {

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::limits;
 use penstock_content::{SiteNumber, Tier};
-use penstock_http::cmcd::Cmcd;
 use penstock_http::{HttpVersion, Request};
 use penstock_origin::http::UpstreamTrace;
 
@@ -19,13 +18,13 @@ use crate::settings::Settings;
 pub(crate) fn record(
     carrier: CarriedBy<'_>,
     request: &Request<'_>,
-    answered: &Answered,
+    answered: Answered,
     (sent, now): (&Sent, Instant),
     settings: &Settings,
 ) {
     let bytes = sent.bytes.saturating_sub(answered.head_bytes);
-    let said = count_asked(&carrier, request, answered, bytes, settings);
-    Recording::begin(carrier, request, (answered, said), settings).end(&carrier, sent, now, settings);
+    count_asked(&carrier, request, &answered, bytes, settings);
+    Recording::begin(carrier, request, answered, settings).end(&carrier, sent, now, settings);
 }
 
 /// What a response is counted and logged with once it has been sent, also if its request is gone by then.
@@ -47,10 +46,11 @@ impl Recording {
     pub(crate) fn begin(
         carrier: CarriedBy<'_>,
         request: &Request<'_>,
-        (answered, said): (&Answered, Option<Cmcd>),
+        answered: Answered,
         settings: &Settings,
     ) -> Self {
-        let Answered { status, started, early, head_bytes, cache, site, route, id, refusal, .. } = *answered;
+        let Answered { status, started, early, head_bytes, cache, site, route, id, refusal, served, said } =
+            answered;
         let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
         let unsigned = |value: &str| text(&settings.sites.hide_tokens(site, route, value));
         let turn = &carrier.worker.unlogged;
@@ -71,10 +71,10 @@ impl Recording {
                 },
                 early_data: early,
                 refusal,
-                player: said.map(Box::new),
+                player: said,
                 id,
                 cache: cache.map(CacheOutcome::label),
-                tier: answered.served.tier.map(Tier::label),
+                tier: served.tier.map(Tier::label),
                 site: site.map(|number| text(settings.sites.name(number))),
                 route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
                 ..of_carrier(carrier, status)
@@ -82,7 +82,7 @@ impl Recording {
         });
         let method = Method::named(request.method().name());
         let site = site.and_then(|number| settings.counted_sites.get(number.index()).copied());
-        let upstream = log.is_some().then(|| answered.served.upstream.clone()).flatten();
+        let upstream = served.upstream.filter(|_| log.is_some());
         Self { method, status, cache, site, started, head_bytes, log, upstream }
     }
 

@@ -1,11 +1,12 @@
 //! DASH descriptions (ISO/IEC 23009-1), as far as fetching needs them: `SegmentTemplate` with numbers and times,
-//! `SegmentTimeline`, `SegmentList`, `SegmentBase`, several periods, live and on demand.
+//! `SegmentTimeline`, `SegmentList`, `SegmentBase`, several periods, live and on demand, and the service locations of content
+//! steering.
 
 mod index;
+mod locations;
 mod representation;
 mod time;
 mod timeline;
-
 mod xml;
 
 use std::sync::Arc;
@@ -16,9 +17,12 @@ use self::index::Subsegment;
 #[doc(hidden)]
 pub use self::index::fuzz_index;
 pub(super) use self::index::{IndexSearch, SearchStep};
+use self::locations::{Place, names};
 use self::representation::{AvailabilityWindow, Representation};
 use self::xml::Element;
-use super::segments::{ByteBudget, InitSegment, MediaSegment, SEGMENTS_MAX, SegmentList, Variant};
+use super::segments::{
+    ByteBudget, ContentSteering, InitSegment, MediaSegment, SEGMENTS_MAX, SegmentList, Variant,
+};
 use crate::target::TargetUrl;
 
 /// The most representations of a set that are read.
@@ -42,7 +46,11 @@ const NEVER: Duration = Duration::from_secs(365 * 86_400);
 pub struct Presentation {
     live: Option<Live>,
     periods: Vec<Period>,
+    /// Renditions of one service location.
     levels: usize,
+    /// Service locations between which a steering server chooses.
+    locations: Vec<String>,
+    steering: Option<ContentSteering>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +66,13 @@ struct Live {
 struct Period {
     start: Duration,
     end: Option<Duration>,
+    /// Those of each service location; one without content steering.
+    sources: Vec<Source>,
+}
+
+/// The renditions of a period at one service location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
     /// By bandwidth, lowest first.
     videos: Vec<Representation>,
     audio: Option<Representation>,
@@ -66,7 +81,13 @@ struct Period {
 /// Reads the description at `place`; `None` if it is none, or cannot be played.
 pub fn parse(text: &str, place: &TargetUrl) -> Option<Presentation> {
     let root = Element::parse(text).filter(|root| root.name == "MPD")?;
-    let base = based(place, &root)?;
+    let steering = root.child("ContentSteering").map(|element| ContentSteering {
+        server: element.text.clone(),
+        pathway: element.get("defaultServiceLocation").map(str::to_owned),
+    });
+    // Without a steering server, the first of several base URLs is taken.
+    let locations = if steering.is_some() { names(&root) } else { Vec::new() };
+    let places = Place::all(place, &root, &locations)?;
     let length = |element: &Element, name: &str| element.get(name).and_then(time::duration);
     let total = length(&root, "mediaPresentationDuration");
     let live = match root.get("type") {
@@ -87,15 +108,16 @@ pub fn parse(text: &str, place: &TargetUrl) -> Option<Presentation> {
         }
         let end = length(element, "duration").map(|duration| start + duration);
         at = end.unwrap_or(start);
-        periods.push(Period::new(element, &base, (start, end), &mut budget)?);
+        periods.push(Period::new(element, &places, (start, end), &mut budget)?);
     }
     let last = periods.last_mut()?;
     last.end = last.end.or(total);
-    if live.is_none() && last.end.is_none() && last.videos.iter().any(Representation::is_by_clock) {
+    if live.is_none() && last.end.is_none() && last.videos().any(Representation::is_by_clock) {
         return None;
     }
-    let levels = periods.iter().map(|period| period.videos.len()).min().filter(|levels| *levels > 0)?;
-    Some(Presentation { live, periods, levels })
+    let sources = periods.iter().flat_map(|period| &period.sources);
+    let levels = sources.map(|source| source.videos.len()).min().filter(|levels| *levels > 0)?;
+    Some(Presentation { live, periods, levels, locations, steering })
 }
 
 /// An index that must be read.
@@ -107,18 +129,30 @@ pub(super) struct Unread {
 }
 
 impl Period {
-    /// The representations that are fetched for this rendition.
-    fn needed(&self, level: usize) -> impl Iterator<Item = &Representation> {
-        self.videos.get(level).into_iter().chain(self.audio.as_ref())
-    }
-
     fn new(
         element: &Element,
-        base: &TargetUrl,
+        places: &[Place<'_>],
         (start, end): (Duration, Option<Duration>),
         budget: &mut ByteBudget,
     ) -> Option<Self> {
-        let base = based(base, element)?;
+        let sources = places.iter().map(|place| Source::new(element, &place.inside(element)?, budget));
+        Some(Self { start, end, sources: sources.collect::<Option<_>>()? })
+    }
+
+    /// The renditions of the picture.
+    fn videos(&self) -> impl Iterator<Item = &Representation> {
+        self.sources.iter().flat_map(|source| &source.videos)
+    }
+
+    /// The representations that are fetched for this rendition of a source.
+    fn needed(&self, (source, level): (usize, usize)) -> impl Iterator<Item = &Representation> {
+        let source = self.sources.get(source).into_iter();
+        source.flat_map(move |source| source.videos.get(level).into_iter().chain(source.audio.as_ref()))
+    }
+}
+
+impl Source {
+    fn new(element: &Element, place: &Place<'_>, budget: &mut ByteBudget) -> Option<Self> {
         let sets: Vec<&Element> = element.all("AdaptationSet").collect();
         let kind_is = |set: &Element, kind: &str| {
             let of_parts = set.child("Representation").and_then(|one| one.get("mimeType"));
@@ -128,54 +162,60 @@ impl Period {
         let of_kind = |kind: &str| sets.iter().copied().find(|set| kind_is(set, kind));
         let main = of_kind("video").or_else(|| sets.first().copied())?;
         let audio = of_kind("audio").filter(|set| !std::ptr::eq(*set, main));
-        let mut videos = representations(element, main, &base, budget)?;
+        let mut videos = representations(element, main, place, budget)?;
         videos.sort_by_key(Representation::bandwidth);
         let audio = audio
-            .and_then(|set| representations(element, set, &base, budget))
+            .and_then(|set| representations(element, set, place, budget))
             .and_then(|mut representations| representations.pop());
-        Some(Self { start, end, videos, audio })
+        Some(Self { videos, audio })
     }
 }
 
 fn representations(
     period: &Element,
     set: &Element,
-    base: &TargetUrl,
+    place: &Place<'_>,
     budget: &mut ByteBudget,
 ) -> Option<Vec<Representation>> {
-    let base = based(base, set)?;
+    let place = place.inside(set)?;
     let representations = set.all("Representation").take(REPRESENTATIONS_MAX).map(|element| {
-        let found = Representation::new(based(&base, element)?, element, &[period, set, element])?;
+        let found = Representation::new(place.inside(element)?.base, element, &[period, set, element])?;
         budget.take(found.bytes()).then_some(found)
     });
     representations.collect()
 }
 
-/// The base URL inside an element.
-fn based(base: &TargetUrl, element: &Element) -> Option<TargetUrl> {
-    match element.child("BaseURL") {
-        Some(url) => base.join(&url.text).ok(),
-        None => Some(base.clone()),
-    }
-}
-
 impl Presentation {
-    /// The renditions. All are in this description.
+    /// The renditions, those of each service location behind those of the one before. All are in this description.
     pub fn variants(&self) -> Vec<Variant> {
-        let first = self.periods.first().map(|period| &period.videos[..self.levels]).unwrap_or_default();
-        let variant = |track: &Representation| Variant {
-            bandwidth: track.bandwidth(),
-            uri: String::new(),
-            audio: None,
-            pathway: None,
+        let sources = self.periods.first().map(|period| &*period.sources).unwrap_or_default();
+        let of = |(number, source): (usize, &Source)| {
+            let pathway = self.locations.get(number);
+            let variant = |track: &Representation| Variant {
+                bandwidth: track.bandwidth(),
+                uri: String::new(),
+                audio: None,
+                pathway: pathway.cloned(),
+            };
+            source.videos[..self.levels].iter().map(variant).collect::<Vec<_>>()
         };
-        first.iter().map(variant).collect()
+        sources.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Who chooses among the service locations.
+    pub fn steering(&self) -> Option<ContentSteering> {
+        self.steering.clone()
+    }
+
+    /// The source and the level in it of one of the variants.
+    fn place(&self, variant: usize) -> (usize, usize) {
+        (variant / self.levels, variant % self.levels)
     }
 
     /// Whether the clock alone says which segments exist, so that the description need not be fetched again.
     pub fn is_by_clock(&self) -> bool {
         self.live.is_some()
-            && self.periods.last().is_some_and(|period| period.videos.iter().all(Representation::is_by_clock))
+            && self.periods.last().is_some_and(|period| period.videos().all(Representation::is_by_clock))
     }
 
     /// When the segment after this one becomes available, since 1970, if the clock alone says.
@@ -187,21 +227,23 @@ impl Presentation {
     /// The first period that ends after `position` and has an unread index.
     fn unread_period(&self, level: usize, position: Option<Duration>) -> Option<usize> {
         let is_over = |period: &Period| period.end.zip(position).is_some_and(|(end, at)| end <= at);
-        let is_unread = |period: &Period| period.needed(level).any(|track| track.unread().is_some());
+        let is_unread =
+            |period: &Period| period.needed(self.place(level)).any(|track| track.unread().is_some());
         self.periods.iter().position(|period| !is_over(period) && is_unread(period))
     }
 
     /// The first index that must be read to list segments after `position`.
     pub(super) fn unread(&self, level: usize, position: Option<Duration>) -> Option<Unread> {
         let period = &self.periods[self.unread_period(level, position)?];
-        let (target, search) = period.needed(level).find_map(Representation::unread)?;
+        let (target, search) = period.needed(self.place(level)).find_map(Representation::unread)?;
         Some(Unread { from: period.start, target, search })
     }
 
     /// Takes the result of that search.
     pub(super) fn read(&mut self, level: usize, position: Option<Duration>, found: Vec<Subsegment>) {
         let Some(period) = self.unread_period(level, position) else { return };
-        let Period { videos, audio, .. } = &mut self.periods[period];
+        let (source, level) = self.place(level);
+        let Some(Source { videos, audio }) = self.periods[period].sources.get_mut(source) else { return };
         let mut representations = videos.get_mut(level).into_iter().chain(audio.as_mut());
         if let Some(track) = representations.find(|track| track.unread().is_some()) {
             track.read(found);
@@ -212,13 +254,15 @@ impl Presentation {
     pub fn segments(&self, level: usize, moment: Duration) -> SegmentList {
         let passed = self.live.map(|live| moment.saturating_sub(live.began));
         let tail = self.live.and_then(|live| Some(passed?.saturating_sub(live.depth?)));
+        let (source, level) = self.place(level);
         let mut list = Vec::new();
         let mut budget = ByteBudget::new(LIST_BYTES_MAX);
         for period in &self.periods {
             let window = AvailabilityWindow { start: period.start, end: period.end, edge: passed, tail };
-            let Some(track) = period.videos.get(level) else { continue };
+            let Some(source) = period.sources.get(source) else { continue };
+            let Some(track) = source.videos.get(level) else { continue };
             let mut videos = track.segments(window, &mut budget);
-            if let Some(audio) = &period.audio {
+            if let Some(audio) = &source.audio {
                 let mut audios = audio.segments(window, &mut budget).into_iter().peekable();
                 for video in &mut videos {
                     let end = video.start + video.duration;

@@ -135,15 +135,15 @@ pub struct Variant {
     pub uri: String,
     /// The URI of its audio playlist, if audio has one. Renditions of one group share it.
     pub audio: Option<Arc<str>>,
-    /// The pathway that it belongs to, in a playlist with content steering.
+    /// The pathway that it belongs to, or the service location of DASH, in a manifest with content steering.
     pub pathway: Option<String>,
 }
 
-/// Where a multivariant playlist has players ask for a pathway (RFC 8216bis §4.4.6.6).
+/// Where a manifest has players ask for a pathway: a multivariant playlist (RFC 8216bis §4.4.6.6), or a description of DASH.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentSteering {
     /// The URI of the steering manifest, as written.
     pub server: String,
-    /// The pathway to start with, if the playlist names one.
+    /// The pathway to start with, if the manifest names one.
     pub pathway: Option<String>,
 }

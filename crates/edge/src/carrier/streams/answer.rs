@@ -161,24 +161,24 @@ async fn answer_request<M: Multiplexer>(opened: &OpenedStream<M>, request: &Requ
     if handled.refusal.is_some() {
         stream.drop_body();
     }
-    let Handled { mut response, site, route, id, refusal, served } = handled;
+    let Handled { mut response, site, route, id, refusal, served, said } = handled;
     let refusal = refusal.map(Refusal::label);
     name_alternative(&mut response.head.fields, shared.facts.alt_svc.as_deref());
     tell_path(&mut response.head.fields, settings, (site, route), || shared.carriage_now());
     let cache = response.cache_status.map(CacheStatus::outcome);
     let status = response.head.status;
     let answered =
-        Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal, served };
+        Answered { status, started, early, head_bytes: 0, cache, site, route, id, refusal, served, said };
     if share.is_none()
         && response.permit.is_empty()
         && let Some(content) = take_content(&mut response, &worker, started)
     {
-        return detach(opened, request, response, &answered, content);
+        return detach(opened, request, response, answered, content);
     }
     let mut sent = send(stream, request.raw_path(), response).await;
     sent.carried = shared.carried(sent.bytes);
     drop(share);
-    record(shared.carrier(stream.id, *number), request, &answered, (&sent, Instant::now()), settings);
+    record(shared.carrier(stream.id, *number), request, answered, (&sent, Instant::now()), settings);
 }
 
 /// Sends a response to its end.
@@ -212,7 +212,7 @@ fn detach<M: Multiplexer>(
     opened: &OpenedStream<M>,
     request: &Request<'_>,
     response: Response,
-    answered: &Answered,
+    answered: Answered,
     (transmission, chunks): Content,
 ) {
     let OpenedStream { stream, settings, number, .. } = opened;
@@ -225,8 +225,8 @@ fn detach<M: Multiplexer>(
     let (number, settings, started) = (*number, Rc::clone(settings), opened.started);
     let carrier = stream.shared.carrier(stream.id, number);
     let bytes = transmission.as_ref().map_or(0, Transmission::remaining);
-    let said = count_asked(&carrier, request, answered, bytes, &settings);
-    let recording = Recording::begin(carrier, request, (answered, said), &settings);
+    count_asked(&carrier, request, &answered, bytes, &settings);
+    let recording = Recording::begin(carrier, request, answered, &settings);
     let head = StreamHead { response: head, length, end };
     stream.detach(
         head,

@@ -39,6 +39,38 @@ fn numbered_segments_fill_the_film_and_bring_their_audio() {
 }
 
 #[test]
+fn each_service_location_has_the_renditions_at_its_base_urls_if_a_server_chooses_among_them() {
+    let urls = |folder: &str| {
+        format!(
+            r#"<BaseURL serviceLocation="one">{folder}/</BaseURL><BaseURL serviceLocation="two">https://b/{folder}/</BaseURL>"#
+        )
+    };
+    let text = |steering: &str| {
+        let text = NUMBERED.replace("<Period>", &format!("{}{steering}<Period>", urls("x")));
+        text.replace(
+            "<AdaptationSet contentType=\"audio\">",
+            &format!("<AdaptationSet contentType=\"audio\">{}", urls("s")),
+        )
+    };
+    let film = parse(&text("<ContentSteering>/steer</ContentSteering>"), &place()).unwrap();
+    let found: Vec<_> = film.variants().into_iter().map(|one| (one.pathway, one.bandwidth)).collect();
+    let of = |name: &str, bandwidth| (Some(name.to_owned()), bandwidth);
+    assert_eq!(found, [of("one", 800_000), of("one", 3_000_000), of("two", 800_000), of("two", 3_000_000)]);
+    assert_eq!(film.steering(), Some(ContentSteering { server: "/steer".to_owned(), pathway: None }));
+    for (level, picture, sound) in [
+        (1, "https://a/film/x/high/001.m4s", "https://a/film/x/s/a2.m4s"),
+        (2, "https://b/x/low/001.m4s", "https://b/s/a2.m4s"),
+    ] {
+        let segments = film.segments(level, Duration::ZERO);
+        assert_eq!(segments.list[1].uri, picture);
+        assert_eq!(segments.list[1].before.last().unwrap().uri, sound);
+    }
+    let film = parse(&text(""), &place()).unwrap();
+    assert_eq!((film.variants().len(), film.steering()), (2, None));
+    assert_eq!(uris(&film.segments(0, Duration::ZERO))[1], "x/low/001.m4s", "the first of them");
+}
+
+#[test]
 fn a_timeline_repeats_and_jumps_and_names_times() {
     let text = r#"<MPD type="static" mediaPresentationDuration="PT10S"><BaseURL>https://cdn.example/x/</BaseURL><Period>
       <AdaptationSet contentType="video"><Representation id="v" bandwidth="1"><BaseURL>y/</BaseURL>
@@ -144,7 +176,7 @@ fn a_description_that_repeats_much_in_many_renditions_is_bounded_in_bytes() {
     };
     let repeated = r#"<S t="0" d="1" r="199999"/>"#;
     let film = with(5000, "$Time$", repeated).unwrap();
-    let taken: usize = film.periods[0].videos.iter().map(Representation::bytes).sum();
+    let taken: usize = film.periods[0].videos().map(Representation::bytes).sum();
     assert!(taken < 200_000, "{taken}");
     let bytes = |segments: &SegmentList| segments.list.iter().map(MediaSegment::bytes).sum::<usize>();
     let listed = film.segments(199, S);

@@ -36,8 +36,8 @@ fn rounded(number: u128) -> u128 {
     (number + GRAIN / 2) / GRAIN * GRAIN
 }
 
-/// The reference, percent-encoded.
-fn encoded(path: &str) -> String {
+/// A text, percent-encoded.
+pub(super) fn encoded(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len() + 16);
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

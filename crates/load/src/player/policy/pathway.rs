@@ -1,4 +1,4 @@
-//! Steering manifests (RFC 8216bis §7.2): who chooses the pathway, and what it has chosen.
+//! Steering manifests (RFC 8216bis §7.2, ETSI TS 103 998): who chooses the pathway, and what it has chosen.
 
 use std::time::Duration;
 
@@ -39,7 +39,11 @@ impl Steering {
         if let Some(server) = manifest["RELOAD-URI"].as_str().and_then(|uri| self.server.join(uri).ok()) {
             self.server = server;
         }
-        let pathways = manifest["PATHWAY-PRIORITY"].as_array().map_or(&[][..], Vec::as_slice);
+        // Early drafts for DASH have another name for the same list.
+        let list = ["PATHWAY-PRIORITY", "SERVICE-LOCATION-PRIORITY"]
+            .iter()
+            .find_map(|name| manifest[name].as_array());
+        let pathways = list.map_or(&[][..], Vec::as_slice);
         pathways.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 }

@@ -18,10 +18,12 @@ impl Player {
     pub(super) fn take_presentation(&mut self, now: Duration, presentation: Presentation) {
         self.failures.manifests = 0;
         let is_first = self.presentation.is_none();
+        let steering = presentation.steering().filter(|_| is_first);
         self.qualities.variants = presentation.variants();
         self.presentation = Some(presentation);
         self.search = None;
         if is_first {
+            self.begin_steering(now, steering);
             self.take_level(now, self.qualities.wanted());
         }
         self.qualities.level = self.qualities.level.min(self.qualities.variants.len().saturating_sub(1));

@@ -1,15 +1,16 @@
-//! Content steering (RFC 8216bis §7): a player takes the pathway that a server chooses from time to time.
+//! Content steering (RFC 8216bis §7, ETSI TS 103 998): a player takes the pathway that a server chooses from time to time.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::action::{Fetch, FetchKind, PlayerAction};
+use super::cmcd::encoded;
 use super::pathway::Steering;
 use super::state::Player;
 use crate::player::segments::ContentSteering;
 
 impl Player {
-    /// Starts with the pathway of the playlist, and asks for another one at once.
+    /// Starts with the pathway that the manifest names, and asks for another one at once.
     pub(super) fn begin_steering(&mut self, now: Duration, steering: Option<ContentSteering>) {
         let Some(ContentSteering { server, pathway }) = steering else { return };
         let first = self.qualities.variants.first().and_then(|variant| variant.pathway.clone());
@@ -27,9 +28,11 @@ impl Player {
         }
         let mut target = steering.server.clone();
         target.path.push(if target.path.contains('?') { '&' } else { '?' });
-        _ = write!(target.path, "_HLS_pathway=%22{}%22", self.qualities.pathway().unwrap_or_default());
+        let format = if self.presentation.is_some() { "DASH" } else { "HLS" };
+        let pathway = encoded(self.qualities.pathway().unwrap_or_default());
+        _ = write!(target.path, "_{format}_pathway=%22{pathway}%22");
         if let Some(throughput) = self.qualities.throughput() {
-            _ = write!(target.path, "&_HLS_throughput={throughput}");
+            _ = write!(target.path, "&_{format}_throughput={throughput}");
         }
         PlayerAction::Fetch(Fetch { target, range: None, kind: FetchKind::Steering, cmcd: None })
     }

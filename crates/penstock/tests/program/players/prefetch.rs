@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use penstock_testkit::origin::{Origin, answer, range, target};
-use penstock_testkit::{Client, Content, Tool, until};
+use penstock_testkit::origin::{Origin, answer, file, range, target};
+use penstock_testkit::{Client, Content, Gate, Setup, Tool, until};
 use serde_json::Value;
 
 use super::{Edge, in_query, targets};
@@ -182,6 +182,106 @@ fn nothing_is_fetched_from_elsewhere_nor_what_another_route_or_no_token_opens() 
     let asked = targets(&origin);
     assert!(asked.iter().all(|target| target.starts_with("/vod/")), "{asked:?}");
     assert_eq!(asked.len(), 10, "{asked:?}");
+}
+
+#[test]
+fn what_a_player_of_a_signed_site_names_needs_a_token_of_the_request_that_opens_it() {
+    let (origin, _) = origin();
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let keys = format!("{PREFETCH}, signed_urls: {{keys: [{{id: one, file: {}}}]}}", key.path().display());
+    let edge = edge(&origin, &keys);
+    let mut client = Client::plain(&edge.server);
+    let mut ask = |segment: &str, signed: &[&str], next: &str| {
+        let sign = ["sign", segment, "--key-id", "one", "--expires", "1h", "--key-file"];
+        let target = Tool::penstock().args(sign).arg(key.path()).args(signed).run().ok().text();
+        let said = in_query(&format!("nor=\"{next}\""));
+        let mark = if target.contains('?') { '&' } else { '?' };
+        assert_eq!(client.get(&format!("{}{mark}{said}", target.trim())).status, 200, "{target}");
+    };
+    // Tokens of one file, and of a folder that the next object leaves.
+    ask("/vod/a/1.m4s", &[], "2.m4s");
+    ask("/vod/a/1.m4s", &["--prefix", "/vod/a/"], "..%2Fb%2F2.m4s");
+    ask("/vod/a/3.m4s", &["--prefix", "/vod/a/", "--in", "path"], "..%2F..%2F..%2Fvod%2Fb%2F2.m4s");
+    for place in ["query", "path"] {
+        let folder = format!("/vod/{place}/");
+        ask(&format!("{folder}1.m4s"), &["--prefix", &folder, "--in", place], "2.m4s");
+        until("the next object", || targets(&origin).contains(&format!("{folder}2.m4s")).then_some(()));
+    }
+    let asked = targets(&origin);
+    assert_eq!(asked.len(), 6, "{asked:?}");
+    assert!(!asked.iter().any(|target| target.contains("/b/") || target == "/vod/a/2.m4s"), "{asked:?}");
+}
+
+#[test]
+fn what_players_of_one_network_name_takes_half_of_its_fetches_and_the_rest_is_not_fetched() {
+    const NAMED: usize = 5;
+    let gate = Gate::closed();
+    let passing = gate.clone();
+    let origin = Origin::start(move |head, _, stream| {
+        let is_let_through = !target(head).contains("slow") || passing.pass();
+        is_let_through && answer(stream, "200 OK", "Cache-Control: max-age=600\r\n", b"x")
+    });
+    let memory = penstock_testkit::memory_directory();
+    let cache =
+        format!("cache: {{slice: 64KiB, memory: {{directory: {}, size: 64MiB}}}}", memory.path().display());
+    let sites = format!("- {{origin: {{http: [\"{}\"]}}{PREFETCH}}}", origin.url());
+    let setup = Setup::new().listeners(&["proxy_protocol: true"]).sites(&sites).section(&cache);
+    let server = setup.limits("fetches_per_network: 4").start();
+    server.tolerate_warning("is out: ");
+    let ask = |address: &str, number: usize, folder: &str| {
+        let mut client = Client::plain(&server);
+        client.send(format!("PROXY TCP4 {address} 127.0.0.1 1111 80\r\n"));
+        let said = in_query(&format!("nor=\"slow-{number}.m4s\""));
+        assert_eq!(client.get(&format!("/{folder}/{number}.m4s?{said}")).text(), "x");
+    };
+    let slow = |folder: &str| {
+        let named = format!("/{folder}/slow-");
+        targets(&origin).iter().filter(|target| target.starts_with(&named)).count()
+    };
+    let skipped = || server.metrics().sum("penstock_prefetches_total", &["outcome=\"skipped\""]);
+    // Each request itself is answered.
+    (0..NAMED).for_each(|number| ask("192.0.2.1", number, "one"));
+    until("the rest to be skipped", || (skipped() == (NAMED - 2) as f64).then_some(()));
+    until("half of four", || (slow("one") == 2).then_some(()));
+    ask("198.51.100.1", 0, "other");
+    until("that of another network", || (slow("other") == 1).then_some(()));
+    assert_eq!((slow("one"), skipped()), (2, (NAMED - 2) as f64));
+    gate.open();
+}
+
+#[test]
+fn ranges_that_players_name_take_a_quarter_of_the_connections_of_the_origin() {
+    let (gate, film) = (Gate::closed(), Content::new(5, 1_000_000));
+    let (passing, bytes) = (gate.clone(), film.all());
+    let origin = Origin::start(move |head, _, stream| {
+        let is_let_through = range(head).is_some_and(|(first, _)| first == 0) || passing.pass();
+        is_let_through && file(head, stream, "Cache-Control: max-age=600\r\nETag: \"a\"\r\n", &bytes)
+    });
+    let memory = penstock_testkit::memory_directory();
+    let cache =
+        format!("cache: {{slice: 64KiB, memory: {{directory: {}, size: 64MiB}}}}", memory.path().display());
+    let sites = format!("- {{origin: {{http: [\"{}\"], connections: 8}}{PREFETCH}}}", origin.url());
+    let setup = Setup::new().listeners(&["proxy_protocol: true"]).sites(&sites).section(&cache);
+    let server = setup.start();
+    server.tolerate_warning("is out: ");
+    let skipped = || server.metrics().sum("penstock_prefetches_total", &["outcome=\"skipped\""]);
+    let ahead =
+        || origin.asked().iter().filter_map(|head| range(head)).filter(|(first, _)| *first > 0).count();
+    for (number, named) in ["131072-393215", "393216-655359", "655360-"].into_iter().enumerate() {
+        let mut client = Client::plain(&server);
+        client.send(format!("PROXY TCP4 192.0.{number}.1 127.0.0.1 1111 80\r\n"));
+        let fields = format!("Range: bytes=0-99\r\nCMCD-Request: nrr=\"{named}\"\r\n");
+        film.assert_range(0..100, &client.get_with("/film.mp4", &fields).body);
+        until("two, and no more", || (ahead() == 2 && skipped() == (number + 1) as f64).then_some(()));
+    }
+    gate.open();
+    until("another range once they are there", || {
+        let mut client = Client::plain(&server);
+        client.send("PROXY TCP4 192.0.2.9 127.0.0.1 1111 80\r\n");
+        client.get_with("/film.mp4", "Range: bytes=0-99\r\nCMCD-Request: nrr=\"655360-\"\r\n");
+        (ahead() > 2).then_some(())
+    });
 }
 
 #[test]

@@ -70,51 +70,85 @@ fn a_node_that_drains_or_is_out_goes_last_on_all_nodes_and_comes_back() {
     }
 }
 
-const PLAYERS: u64 = 200;
-
 /// Segments of a second.
 const FILM: u64 = 30;
 
-/// Writes a film to the root of a node.
-fn write_film(server: &Server) {
+/// How long players wait before they ask for the pathway again, in seconds.
+const TTL: u64 = 2;
+
+/// How much a player buffers, in seconds.
+const BUFFER: u64 = 8;
+
+/// Writes a film to the roots of two nodes, and its manifest, `index` and this ending, to that of the second.
+fn write_film(servers: &[Server; 2], ending: &str) {
     let mut list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n".to_owned();
-    for number in 0..FILM {
-        list.push_str(&format!("#EXTINF:1,\n{number}.ts\n"));
-        server.write(&format!("{number}.ts"), vec![b'x'; 1000]);
+    (0..FILM).for_each(|number| list.push_str(&format!("#EXTINF:1,\n{number}.ts\n")));
+    list.push_str("#EXT-X-ENDLIST\n");
+    let mut variants = String::new();
+    let mut places = String::new();
+    for (server, pathway) in servers.iter().zip(["edge1", "edge2"]) {
+        for number in 0..FILM {
+            server.write(&format!("{number}.ts"), vec![b'x'; 1000]);
+        }
+        server.write("film.m3u8", &*list);
+        let (film, root) = (server.plain_url("/film.m3u8"), server.plain_url("/"));
+        variants.push_str(&format!("#EXT-X-STREAM-INF:BANDWIDTH=8000,PATHWAY-ID=\"{pathway}\"\n{film}\n"));
+        places.push_str(&format!("<BaseURL serviceLocation=\"{pathway}\">{root}</BaseURL>"));
     }
-    server.write("film.m3u8", list + "#EXT-X-ENDLIST\n");
+    let manifest = match ending {
+        "m3u8" => format!(
+            "#EXTM3U\n#EXT-X-CONTENT-STEERING:SERVER-URI=\"/steering.json\",PATHWAY-ID=\"edge1\"\n{variants}"
+        ),
+        _ => format!(
+            "<MPD type=\"static\" mediaPresentationDuration=\"PT{FILM}S\">{places}\
+             <ContentSteering defaultServiceLocation=\"edge1\">/steering.json</ContentSteering>\
+             <Period><AdaptationSet mimeType=\"video/mp4\">\
+             <SegmentTemplate timescale=\"1\" duration=\"1\" startNumber=\"0\" media=\"$Number$.ts\"/>\
+             <Representation id=\"one\" bandwidth=\"8000\"/></AdaptationSet></Period></MPD>"
+        ),
+    };
+    servers[1].write(&format!("index.{ending}"), manifest);
 }
 
 #[test]
-fn two_hundred_players_leave_a_node_that_drains_before_it_ends_and_none_stalls() {
+fn two_hundred_players_of_hls_leave_a_node_that_drains_within_one_time_to_live_and_none_stalls() {
+    players_leave("m3u8", 200);
+}
+
+#[test]
+fn a_hundred_players_of_dash_leave_a_node_that_drains_within_one_time_to_live_and_none_stalls() {
+    players_leave("mpd", 100);
+}
+
+/// Players of a manifest with this ending leave the first of two nodes.
+fn players_leave(ending: &str, players: u64) {
     let addresses = [(); 2].map(|()| ReservedAddress::reserve());
-    // Other nodes know of the drain within two seconds, and players two seconds later.
-    let sites = "- {hosts: [localhost], origin: {directory: root}, steering: {hls: /steering.json, ttl: 2s}}";
-    let servers = [0, 1].map(|own| cluster(&addresses, own).sites(sites).limits("lame_duck: 7s").start());
-    let mut list =
-        "#EXTM3U\n#EXT-X-CONTENT-STEERING:SERVER-URI=\"/steering.json\",PATHWAY-ID=\"edge1\"\n".to_owned();
-    for (server, pathway) in servers.iter().zip(["edge1", "edge2"]) {
+    let sites = format!(
+        "- {{hosts: [localhost], origin: {{directory: root}}, \
+         steering: {{hls: /steering.json, dash: /steering.json, ttl: {TTL}s}}}}"
+    );
+    // Other nodes know of the drain within two seconds, and players one time to live later.
+    let servers = [0, 1].map(|own| cluster(&addresses, own).sites(&sites).limits("lame_duck: 7s").start());
+    for server in &servers {
         server.tolerate_warning("is out: ");
         server.tolerate_warning("without ca every machine");
-        write_film(server);
-        let film = server.plain_url("/film.m3u8");
-        list.push_str(&format!("#EXT-X-STREAM-INF:BANDWIDTH=8000,PATHWAY-ID=\"{pathway}\"\n{film}\n"));
     }
+    write_film(&servers, ending);
     let [leaving, staying] = &servers;
-    staying.write("index.m3u8", list);
     until("both nodes", || (priority(staying) == ["edge1", "edge2"]).then_some(()));
-    let players = PLAYERS.to_string();
+    let (number, buffer) = (players.to_string(), format!("{BUFFER}s"));
     let load =
-        Tool::penstock().args(["load", "playback", "--json", "--quiet", "--ramp", "4s", "--buffer", "4s"]);
-    let load = load.args(["--start", "1s", "--viewers", &players, "--requests", &players]);
-    let load = load.arg(staying.plain_url("/index.m3u8"));
+        Tool::penstock().args(["load", "playback", "--json", "--quiet", "--ramp", "4s", "--start", "1s"]);
+    let load = load.args(["--buffer", &buffer, "--viewers", &number, "--requests", &number]);
+    let load = load.arg(staying.plain_url(&format!("/index.{ending}")));
     let report = std::thread::scope(|scope| {
         let playing = scope.spawn(|| load.run().ok());
-        // The playlist and four segments.
         until("all players at the first node", || {
-            (leaving.metrics().sum("penstock_requests_total", &[]) >= (5 * PLAYERS) as f64).then_some(())
+            let requests = leaving.metrics().sum("penstock_requests_total", &[]);
+            (requests >= (BUFFER * players) as f64).then_some(())
         });
         leaving.signal(Signal::TERM);
+        until("the way around it", || (priority(staying) == ["edge2", "edge1"]).then_some(()));
         leaving.wait();
         assert!(!playing.is_finished(), "the node ends while all of them play");
         playing.join().unwrap()
@@ -122,9 +156,28 @@ fn two_hundred_players_leave_a_node_that_drains_before_it_ends_and_none_stalls()
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let playback = |name: &str| report["playback"][name].as_u64().unwrap();
     assert_eq!(report["errors_total"], 0, "{report:#}");
-    assert_eq!((playback("players_started"), playback("players_stalled")), (PLAYERS, 0), "{report:#}");
-    assert_eq!(playback("segments"), PLAYERS * FILM);
-    assert!(playback("pathway_changes") >= PLAYERS, "{report:#}");
+    assert_eq!((playback("players_started"), playback("players_stalled")), (players, 0), "{report:#}");
+    assert_eq!(playback("segments"), players * FILM);
+    assert!(playback("pathway_changes") >= players, "{report:#}");
+    assert_left_within_one_time_to_live(&servers, players);
+}
+
+/// Since the steering manifest of the second node names that node first, each player has asked for it once before it left the
+/// other, and the other for no more segments than it plays until then or has space for.
+fn assert_left_within_one_time_to_live([leaving, staying]: &[Server; 2], players: u64) {
+    let log = staying.access_log();
+    // The last request of the test itself is the first one that was answered so.
+    let changed = log.iter().rfind(|line| line["target"] == "/steering.json").unwrap();
+    let changed = changed["time"].as_str().unwrap();
+    let later = |log: &[Value], part: &str| {
+        let target = |line: &Value| line["target"].as_str().unwrap().contains(part);
+        let lines = log.iter().filter(|line| line["time"].as_str().unwrap() > changed && target(line));
+        lines.count() as u64
+    };
+    let asked = later(&log, "_pathway=%22edge1%22");
+    assert!((1..=players).contains(&asked), "{asked} questions of players at the node that drains");
+    let segments = later(&leaving.access_log(), ".ts");
+    assert!(segments <= players * (TTL + BUFFER), "{segments} segments of the node that drains");
 }
 
 #[test]

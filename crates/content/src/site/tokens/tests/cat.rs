@@ -97,10 +97,17 @@ fn each_claim_holds_or_refuses_the_token() {
         (316, list(&["SE"]), Err(R::OtherClient)),
         (316, list(&["DE-BE"]), Err(R::OtherClient)),
         (323, cbor!({0 => 1, 1 => 120}).unwrap(), Ok(())),
-        // Not understood: probability of rejection, coordinates, a key of the client, a fingerprint.
+        // Not understood: a key that the client has to hold, places, probability of rejection, height, a key and data of the client,
+        // a proof of possession, what to do if a claim fails, a fingerprint.
+        (8, cbor!({1 => {}}).unwrap(), Err(R::Claim)),
+        (282, Value::from("u281"), Err(R::Claim)),
         (309, list(&[]), Err(R::Claim)),
         (317, list(&[]), Err(R::Claim)),
+        (318, list(&[]), Err(R::Claim)),
         (319, bytes(b""), Err(R::Claim)),
+        (320, Value::from("x"), Err(R::Claim)),
+        (321, cbor!({0 => 60}).unwrap(), Err(R::Claim)),
+        (322, cbor!({4 => [302]}).unwrap(), Err(R::Claim)),
         (324, list(&[]), Err(R::Claim)),
         (-70_000, Value::from(1), Err(R::Claim)),
     ] {

@@ -58,6 +58,42 @@ fn a_player_takes_the_first_pathway_that_its_playlist_has_and_asks_again_after_t
 }
 
 #[test]
+fn a_player_of_dash_takes_another_service_location_in_the_same_quality() {
+    let description = r#"<MPD type="static" mediaPresentationDuration="PT40S">
+      <BaseURL serviceLocation="one">https://a/x/</BaseURL><BaseURL serviceLocation="two & more">https://b/x/</BaseURL>
+      <ContentSteering defaultServiceLocation="one" queryBeforeStart="true">https://s/steer?x=1</ContentSteering>
+      <Period><AdaptationSet mimeType="video/mp4">
+        <SegmentTemplate timescale="1" duration="4" media="$RepresentationID$-$Number$.m4s"/>
+        <Representation id="low" bandwidth="100000"/><Representation id="high" bandwidth="900000"/>
+      </AdaptationSet></Period></MPD>"#;
+    let description = description.replace("two & more", "two &amp; more");
+    let config = PlayerConfig { quality: QualityChoice::Highest, ..config() };
+    let mut player = Player::new(config, target(), Duration::ZERO);
+    assert!(matches!(player.act(FetchSlot::Main, Duration::ZERO), PlayerAction::Fetch(_)));
+    let parsed = ParsedManifest::parse(&description, &target()).unwrap();
+    player.take_manifest(FetchSlot::Main, S, parsed).unwrap();
+    assert_eq!(media_hosts(&mut player, S, 1), ["a/x/high-1.m4s"]);
+    let first = asked(&mut player, FetchSlot::Steering, S);
+    assert_eq!(first.split("&_DASH_throughput=").next(), Some("s/steer?x=1&_DASH_pathway=%22one%22"));
+    assert!(first.contains("&_DASH_throughput="), "{first}");
+    for (name, pathways, expected) in [
+        ("PATHWAY-PRIORITY", r#"["zero", "two & more"]"#, "b/x/high-2.m4s"),
+        ("SERVICE-LOCATION-PRIORITY", r#"["one"]"#, "a/x/high-3.m4s"),
+    ] {
+        let manifest = format!(r#"{{"VERSION":1,"TTL":10,"RELOAD-URI":"/again","{name}":{pathways}}}"#);
+        assert!(player.take_steering(S, manifest.as_bytes()));
+        assert_eq!(media_hosts(&mut player, 2 * S, 1), [expected]);
+    }
+    player.take_steering(S, br#"{"VERSION":1,"TTL":10,"PATHWAY-PRIORITY":["two & more"]}"#);
+    assert!(
+        asked(&mut player, FetchSlot::Steering, 11 * S)
+            .starts_with("s/again?_DASH_pathway=%22two%20%26%20more%22")
+    );
+    let totals = totals(player, 11 * S);
+    assert_eq!((totals.pathway_changes, totals.switches), (2, 0));
+}
+
+#[test]
 fn a_player_without_a_usable_manifest_stays_where_it_is() {
     let mut player = arrived();
     for unusable in
