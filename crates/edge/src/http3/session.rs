@@ -363,6 +363,8 @@ impl Session {
     fn send(&mut self) -> bool {
         let now = Instant::now();
         self.shared.take_changed();
+        // In any case: its time is a deadline of the connection.
+        self.goaway = self.goaway.advance(self.shared.state.borrow_mut().protocol.connection.get_mut(), now);
         if self.link.unsent.is_some() {
             self.link.flush_unsent();
             if self.link.unsent.is_some() {
@@ -371,7 +373,6 @@ impl Session {
         }
         let shared = &self.shared;
         let mut state = shared.state.borrow_mut();
-        self.goaway = self.goaway.advance(state.protocol.connection.get_mut(), now);
         SCRATCH.with_borrow_mut(|scratch| {
             let mut round = Round { scratch, left: limits::HTTP3_TURN_BYTES };
             state.fill(&mut round, shared, now);
