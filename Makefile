@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8443
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs deny package test-package test-container clean
+.PHONY: help run fleet check test test-attacks test-ktls test-ktls-stock bench bench-quick fuzz docs deny package test-package test-systemd test-container clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -78,6 +78,11 @@ test-package: ## Install, use, upgrade and remove the package of the dev program
 	@scripts/install-needs build package package-test
 	cargo build --locked --package penstock
 	@scripts/test-package
+
+test-systemd: ## Boot a fresh Debian with systemd in namespaces and try the units and the package there; needs root
+	@scripts/install-needs build package systemd-test
+	cargo build --locked --package penstock
+	@scripts/test-systemd
 
 test-container: ## Build the container of the dev program and run it with a read-only root; needs root
 	@scripts/install-needs build package package-test container

@@ -236,6 +236,13 @@ pub fn read_files(pattern: &str, from: &Path) -> Result<Vec<(PathBuf, String)>, 
 
 /// The text of a file of a configuration; an error is the fault and its remedy.
 pub(crate) fn read(path: &Path) -> Result<String, (String, &'static str)> {
+    // Commands that can read standard input do not come here: this one would read it again later, or needs the file's directory.
+    if path == Path::new("-") {
+        return Err((
+            "standard input is not read here".to_owned(),
+            "write the path of a file; `penstock check -` and `penstock doctor -c -` read standard input",
+        ));
+    }
     read_all(File::open(path).map_err(unreadable)?)
 }
 

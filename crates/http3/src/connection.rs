@@ -35,6 +35,8 @@ const DATA_HEADER_BYTES: usize = 1 + 4;
 
 /// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
 const CONTROL_STREAM: u64 = 3;
+/// The highest number of a stream with a request (RFC 9000 §2.1).
+const REQUEST_MAX: u64 = (1 << 62) - 4;
 
 /// More finished requests than this are looked through for those that the client has acknowledged.
 const UNSETTLED: usize = 64;
@@ -376,20 +378,27 @@ impl ServerConnection {
         self.goaway.is_some()
     }
 
-    /// Tells the client which requests are still answered (RFC 9114 §5.2): all that have come. Returns false if that has to be
-    /// tried again.
+    /// Tells the client that the connection ends (RFC 9114 §5.2). Requests are answered until [`Self::announce_last`]: some may be
+    /// under way. Returns false if that has to be tried again.
     pub fn announce_end(&mut self) -> bool {
-        let Some(http) = self.http.as_mut().filter(|_| self.goaway.is_none()) else {
-            return self.goaway.is_some();
-        };
-        if http.send_goaway(&mut self.quic, self.next_request).is_err() {
-            return false;
-        }
-        self.goaway = Some(self.next_request);
-        true
+        self.goaway.is_some() || self.send_goaway(REQUEST_MAX)
     }
 
-    /// Whether a request came too late for the GOAWAY that was sent.
+    /// Tells the client which requests are answered: all that have come. Returns false if that has to be tried again.
+    pub fn announce_last(&mut self) -> bool {
+        self.send_goaway(self.next_request)
+    }
+
+    fn send_goaway(&mut self, first_refused: u64) -> bool {
+        let Some(http) = &mut self.http else { return false };
+        let is_sent = http.send_goaway(&mut self.quic, first_refused).is_ok();
+        if is_sent {
+            self.goaway = Some(first_refused);
+        }
+        is_sent
+    }
+
+    /// Whether a request came too late for the last GOAWAY that was sent.
     pub fn is_too_late(&self, stream: u64) -> bool {
         self.goaway.is_some_and(|first| stream >= first)
     }

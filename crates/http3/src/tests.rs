@@ -368,11 +368,23 @@ fn a_body_comes_as_fast_as_it_is_read() {
 }
 
 #[test]
-fn requests_behind_goaway_are_refused_and_those_before_it_answered() {
+fn requests_under_way_are_answered_when_the_end_is_announced() {
     let mut pair = Pair::new(2_000_000, Weather::Fair);
     let first = pair.client.get("/first");
     pair.until(|pair| !pair.server.events.is_empty());
     assert!(pair.server.connection.announce_end() && pair.server.connection.has_announced_end());
+    // It was sent before the client knew.
+    let second = pair.client.get("/second");
+    pair.until(|pair| [first, second].iter().all(|stream| pair.client.finished.contains(stream)));
+    assert_eq!((pair.client.goaway, pair.client.resets.len()), (Some((1 << 62) - 4), 0));
+}
+
+#[test]
+fn requests_behind_the_last_goaway_are_refused_and_those_before_it_answered() {
+    let mut pair = Pair::new(2_000_000, Weather::Fair);
+    let first = pair.client.get("/first");
+    pair.until(|pair| !pair.server.events.is_empty());
+    assert!(pair.server.connection.announce_end() && pair.server.connection.announce_last());
     // It was sent before the client knew.
     let second = pair.client.get("/second");
     pair.until(|pair| pair.client.finished.contains(&first) && !pair.client.resets.is_empty());

@@ -255,9 +255,13 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Examine this configuration (YAML) as well.
+    /// Examine this configuration (YAML) as well; - is standard input.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+
+    /// Where relative paths start in a configuration from standard input.
+    #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    pub(crate) base: PathBuf,
 
     /// Do not measure the ciphers, which takes about a second.
     #[arg(long)]

@@ -142,10 +142,12 @@ enum Phase {
     },
     /// It accepts until then.
     LameDuck(Instant),
-    /// A successor accepts. Connections end with their next response until `end`, or until there is none from `least` on.
+    /// A successor accepts. Connections end with their next response until `end`, or until there is none from `least` on. With
+    /// `ends` this process ends even if the successor fails.
     Succeeded {
         least: Instant,
         end: Instant,
+        ends: bool,
     },
     /// It has closed its listeners; the receiver resolves when all has ended.
     Draining {
@@ -280,7 +282,7 @@ fn handed_over(service: &mut impl Service, outcome: HandOverOutcome, ends: bool)
                 "process {id} has taken over; this one ends its connections with their next response, for {longest:?}"
             );
             let now = Instant::now();
-            Phase::Succeeded { least: now + SUCCESSOR_TRIAL, end: now + longest }
+            Phase::Succeeded { least: now + SUCCESSOR_TRIAL, end: now + longest, ends }
         }
         Err(why) => {
             tracing::error!("not handed over: {why}; this process goes on");
@@ -291,17 +293,17 @@ fn handed_over(service: &mut impl Service, outcome: HandOverOutcome, ends: bool)
 
 /// While both processes run: the successor may fail with its first connections.
 fn follow_successor(service: &mut impl Service, phase: Phase) -> Phase {
-    let Phase::Succeeded { least, end } = phase else { return phase };
+    let Phase::Succeeded { least, end, ends } = phase else { return phase };
     if service.has_lost_successor() && service.take_back() {
         systemd::is_main_again();
-        return Phase::Serving;
+        return if ends { begin_to_end(service) } else { Phase::Serving };
     }
     let now = Instant::now();
     if now >= end || (now >= least && service.is_empty()) {
         return drain_for_successor(service);
     }
     service.tell_changes();
-    Phase::Succeeded { least, end }
+    Phase::Succeeded { least, end, ends }
 }
 
 /// Ends what is left. The service manager watches the successor by now, and is not told.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use penstock_config::Fault;
@@ -55,6 +56,25 @@ impl Failure {
     pub(crate) fn machine(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |source| Self::Machine { action, source }
+    }
+
+    /// An argument for `map_err`: the file that an option names cannot be written.
+    pub(crate) fn to_write(file: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| {
+            let action = format!("write {}", file.display());
+            let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
+            let missing = directory.filter(|directory| !directory.exists());
+            let source = match missing {
+                Some(missing) => {
+                    let missing = missing.display();
+                    io::Error::other(format!(
+                        "the directory {missing} does not exist; make it: mkdir -p {missing}"
+                    ))
+                }
+                None => error,
+            };
+            Self::Machine { action, source }
+        }
     }
 
     /// A fault of the configuration, or of the machine if its cause is an error that may be gone at the next start.

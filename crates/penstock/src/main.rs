@@ -12,6 +12,7 @@ mod descriptors;
 mod failure;
 mod finding;
 mod findings;
+mod given_config;
 mod https_records;
 mod logging;
 mod ports;

@@ -36,7 +36,8 @@ impl fmt::Display for RootError {
             Self::Forbidden => f.write_str("no permission to search this directory"),
             Self::NoOpenat2 => f.write_str(
                 "the system call openat2 is missing, without which paths could leave the directory: \
-                 Linux 5.6 or later is needed, and a container's seccomp filter has to allow it",
+                 Linux 5.6 or later is needed, a container's seccomp filter has to allow it, and a systemd unit \
+                 must not have RestrictSUIDSGID=yes",
             ),
             Self::Other(error) => error.fmt(f),
         }

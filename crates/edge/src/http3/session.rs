@@ -93,6 +93,8 @@ struct Session {
     is_quiet: bool,
     /// Set if the client has acknowledged all responses as well.
     idle: Option<IdleEntry>,
+    /// When it last had.
+    settled_at: Instant,
     holds_memory: bool,
     goaway: Goaway,
     /// Whether the client opens no more streams.
@@ -114,8 +116,13 @@ enum Goaway {
     None,
     /// It is to be told.
     Due,
-    /// It was told at that time.
-    Sent(Instant),
+    /// It was told at that time; requests that are under way are still answered.
+    First(Instant),
+    /// Later requests are refused since `last`.
+    Last {
+        first: Instant,
+        last: Instant,
+    },
 }
 
 impl Session {
@@ -146,6 +153,7 @@ impl Session {
             idle_since: Instant::now(),
             is_quiet: false,
             idle: None,
+            settled_at: Instant::now(),
             holds_memory: true,
             goaway: Goaway::None,
             has_client_left: false,
@@ -355,6 +363,8 @@ impl Session {
     fn send(&mut self) -> bool {
         let now = Instant::now();
         self.shared.take_changed();
+        // In any case: its time is a deadline of the connection.
+        self.goaway = self.goaway.advance(self.shared.state.borrow_mut().protocol.connection.get_mut(), now);
         if self.link.unsent.is_some() {
             self.link.flush_unsent();
             if self.link.unsent.is_some() {
@@ -363,9 +373,6 @@ impl Session {
         }
         let shared = &self.shared;
         let mut state = shared.state.borrow_mut();
-        if self.goaway == Goaway::Due && state.protocol.connection.get_mut().announce_end() {
-            self.goaway = Goaway::Sent(now);
-        }
         SCRATCH.with_borrow_mut(|scratch| {
             let mut round = Round { scratch, left: limits::HTTP3_TURN_BYTES };
             state.fill(&mut round, shared, now);

@@ -1,24 +1,23 @@
 //! `penstock check`: prints the findings about a configuration.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use penstock_config::{Cluster, ClusterSource, Config, Fault};
+use penstock_config::{Cluster, ClusterSource, Config};
 
 use crate::advice::Circumstances;
 use crate::arguments::CheckArgs;
 use crate::failure::Failure;
 use crate::finding::{self, Finding, Severity};
 use crate::findings;
+use crate::given_config::GivenConfig;
 use crate::https_records;
 use crate::terminal;
 
-/// The name of a configuration from standard input in messages.
-const STDIN: &str = "<stdin>";
-
 pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
-    let Source { shown, text, config } = read(arguments);
-    let (findings, summary) = match &config {
+    // The parser of the command line demands one of them.
+    let path = arguments.file.as_deref().or(arguments.config.as_deref()).unwrap_or_else(|| Path::new("-"));
+    let given = GivenConfig::read(path, &arguments.base);
+    let (findings, summary) = match &given.config {
         Ok(config) => {
             let mut found = findings::examine(config, &Circumstances::read());
             found.extend(findings::of_store(config));
@@ -26,15 +25,15 @@ pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
         }
         Err(faults) => (faults.iter().cloned().map(Finding::error).collect(), None),
     };
-    let records = config.as_ref().map(https_records::of).unwrap_or_default();
-    let findings: Vec<Finding> = findings.into_iter().map(|found| shown_as(found, &shown)).collect();
+    let records = given.config.as_ref().map(https_records::of).unwrap_or_default();
+    let findings: Vec<Finding> = findings.into_iter().map(|found| given.named(found)).collect();
     if arguments.json {
         let result = summary.as_deref().map(|summary| (summary, &records[..]));
-        let document = finding::document(&findings, (&shown.name, text.as_deref()), result);
+        let document = finding::document(&findings, (&given.name, given.text.as_deref()), result);
         terminal::say(&format!("{document:#}"));
     } else if let Some(summary) = &summary {
         findings.iter().for_each(|finding| terminal::complain(&finding.to_string()));
-        terminal::say_well(&format!("{}: fine: {summary}", shown.name.display()));
+        terminal::say_well(&format!("{}: fine: {summary}", given.name.display()));
         if !records.is_empty() {
             terminal::say("records for DNS, so that clients begin with HTTP/3 (RFC 9460):");
             records.iter().for_each(|record| terminal::say(record));
@@ -47,42 +46,6 @@ pub(crate) fn run(arguments: &CheckArgs) -> Result<(), Failure> {
         (0, count @ 1..) if arguments.strict => Err(Failure::Findings { count }),
         _ => Ok(()),
     }
-}
-
-/// A configuration and where it is from.
-struct Source {
-    shown: Shown,
-    /// The text of standard input; `None` for a file.
-    text: Option<String>,
-    config: Result<Config, Vec<Fault>>,
-}
-
-/// How the file given with `-c` is called.
-struct Shown {
-    /// The path at which it was read.
-    path: PathBuf,
-    /// Its name in messages.
-    name: PathBuf,
-}
-
-fn read(arguments: &CheckArgs) -> Source {
-    // The parser of the command line demands one of them.
-    let path = arguments.file.as_deref().or(arguments.config.as_deref()).unwrap_or_else(|| Path::new("-"));
-    if path != Path::new("-") {
-        let shown = Shown { path: path.to_owned(), name: path.to_owned() };
-        return Source { shown, text: None, config: Config::load(path) };
-    }
-    let path = arguments.base.join(STDIN);
-    let (text, config) = Config::read_from(io::stdin().lock(), &path);
-    Source { shown: Shown { path, name: PathBuf::from(STDIN) }, text: Some(text), config }
-}
-
-fn shown_as(finding: Finding, shown: &Shown) -> Finding {
-    if finding.fault.file != shown.path {
-        return finding;
-    }
-    let fault = Fault { file: shown.name.clone(), ..finding.fault };
-    Finding { fault, ..finding }
 }
 
 /// The nodes of a cluster.

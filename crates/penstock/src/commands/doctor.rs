@@ -21,6 +21,7 @@ use std::io::{self, IsTerminal};
 
 use crate::arguments::DoctorArgs;
 use crate::failure::Failure;
+use crate::given_config::GivenConfig;
 use crate::terminal;
 
 use facts::Facts;
@@ -31,7 +32,8 @@ use report::Report;
 const COLUMNS: usize = 96;
 
 pub(crate) fn run(arguments: &DoctorArgs) -> Result<(), Failure> {
-    let report = Report::of(Facts::gather(!arguments.quick, arguments.config.as_deref()));
+    let given = arguments.config.as_deref().map(|path| GivenConfig::read(path, &arguments.base));
+    let report = Report::of(Facts::gather(!arguments.quick, given.as_ref()));
     if arguments.json {
         terminal::say(&format!("{:#}", json::document(&report)));
     } else {

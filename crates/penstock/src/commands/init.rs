@@ -22,10 +22,7 @@ use questions::Questions;
 
 pub(crate) fn run(arguments: &InitArgs) -> Result<(), Failure> {
     let output = &arguments.output;
-    if output.exists() && !arguments.force {
-        let what = format!("{} exists; write another file after --output, or add --force", output.display());
-        return Err(Failure::Usage(what));
-    }
+    is_usable(output, arguments.force)?;
     let questions = Questions::new(arguments.yes);
     let mut answers = answers::ask(arguments, questions)?;
     let made = make_certificate(&mut answers, output)?;
@@ -44,20 +41,38 @@ pub(crate) fn run(arguments: &InitArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether the file can be made, before a question is asked.
+fn is_usable(output: &Path, replaces: bool) -> Result<(), Failure> {
+    if output == Path::new("-") {
+        let what = "the configuration is not written to standard output, because the files of a certificate may lie beside \
+                    it; write a file after --output";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    if output.exists() && !replaces {
+        let what = format!("{} exists; write another file after --output, or add --force", output.display());
+        return Err(Failure::Usage(what));
+    }
+    match output.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() && !directory.exists() => {
+            Err(Failure::to_write(output)(io::ErrorKind::NotFound.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes the configuration if a server would take it.
 fn write(answers: &Answers, arguments: &InitArgs) -> Result<(), Failure> {
     let output = &arguments.output;
     let text = text::configuration(answers, arguments.listen);
     Config::from_text(&text, output).map_err(Failure::Config)?;
-    let failure = |error| Failure::machine(format!("write {}", output.display()))(error);
     if !arguments.force {
-        return create(output, &text, PUBLIC).map_err(failure);
+        return create(output, &text, PUBLIC).map_err(Failure::to_write(output));
     }
     let mut new = output.clone().into_os_string();
     new.push(".new");
     let new = PathBuf::from(new);
     let replaced = create(&new, &text, PUBLIC).and_then(|()| fs::rename(&new, output));
-    replaced.inspect_err(|_| drop(fs::remove_file(&new))).map_err(failure)
+    replaced.inspect_err(|_| drop(fs::remove_file(&new))).map_err(Failure::to_write(output))
 }
 
 /// The mode of files that every user may read.
@@ -83,11 +98,10 @@ fn make_certificate(answers: &mut Answers, output: &Path) -> Result<Vec<PathBuf>
     let made = self_signed::files(&domain, SystemTime::now());
     let (certificate, private) =
         made.map_err(|error| Failure::machine("make a certificate")(io::Error::other(error)))?;
-    let failure = |path: &Path| Failure::machine(format!("write {}", path.display()));
-    create(&key, &private, SECRET).map_err(failure(&key))?;
+    create(&key, &private, SECRET).map_err(Failure::to_write(&key))?;
     if let Err(error) = create(&chain, &certificate, PUBLIC) {
         drop(fs::remove_file(&key));
-        return Err(failure(&chain)(error));
+        return Err(Failure::to_write(&chain)(error));
     }
     Ok(vec![chain, key])
 }

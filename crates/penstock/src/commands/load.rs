@@ -4,7 +4,6 @@ mod plan;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use penstock_load::plan::LoadMode;
@@ -23,11 +22,11 @@ pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
     compare_with_descriptors(&plan)?;
     // An output that cannot be written is reported before the run.
     let mut log = match &output.hdr {
-        Some(file) => Some(HdrLog::create(file).map_err(cannot_write(file))?),
+        Some(file) => Some(HdrLog::create(file).map_err(Failure::to_write(file))?),
         None => None,
     };
     let plot = match &output.plot {
-        Some(file) => Some((File::create(file).map_err(cannot_write(file))?, file.as_path())),
+        Some(file) => Some((File::create(file).map_err(Failure::to_write(file))?, file.as_path())),
         None => None,
     };
     if !output.quiet {
@@ -58,13 +57,9 @@ pub(crate) fn run(arguments: &Load) -> Result<(), Failure> {
         return Err(Failure::machine("write the log of histograms")(error));
     }
     if let Some((mut plot, file)) = plot {
-        plot.write_all(report::svg(&plan, &outcome).as_bytes()).map_err(cannot_write(file))?;
+        plot.write_all(report::svg(&plan, &outcome).as_bytes()).map_err(Failure::to_write(file))?;
     }
     verdict(&outcome, plan.mode, output)
-}
-
-fn cannot_write(file: &Path) -> impl FnOnce(io::Error) -> Failure {
-    Failure::machine(format!("write {}", file.display()))
 }
 
 /// Descriptors beside the connections: standard streams, outputs, runtimes.

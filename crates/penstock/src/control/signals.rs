@@ -68,7 +68,9 @@ impl Signals {
                 Phase::Serving | Phase::LameDuck(_) | Phase::Succeeded { .. } => future::pending().await,
             }
         };
+        // In this order: a stop that came while a successor started is obeyed before the news that this one is ready.
         tokio::select! {
+            biased;
             _ = self.terminate.recv() => Event::Terminate,
             _ = self.interrupt.recv() => Event::Terminate,
             _ = self.quit.recv() => Event::Terminate,

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -93,7 +94,7 @@ impl Channel {
         self.send(words, &all)
     }
 
-    /// Waits for a message; `None` if the other process has ended.
+    /// Waits for a message; `None` if the other process has ended. Signals do not end the wait.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] without a message in time, or what the system said.
@@ -101,8 +102,10 @@ impl Channel {
         let mut words = vec![0; WORDS_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let received =
-            recvmsg(&self.0, &mut [IoSliceMut::new(&mut words)], &mut beside, RecvFlags::CMSG_CLOEXEC);
+        // The kernel does not go on by itself with a call that has a time limit.
+        let received = retry_on_intr(|| {
+            recvmsg(&self.0, &mut [IoSliceMut::new(&mut words)], &mut beside, RecvFlags::CMSG_CLOEXEC)
+        });
         let count = match received {
             Ok(received) => received.bytes,
             // It has ended with a message of ours unread.

@@ -94,7 +94,6 @@ impl Predecessor {
                     _ => {}
                 },
                 Ok(None) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     // It may still read: what it has stays as it is.
                     tracing::error!("cannot hear the process before: {error}");

@@ -122,7 +122,6 @@ impl Successor {
                 Ok(Some(message)) if message.subject() == subject => return Ok(()),
                 Ok(Some(_)) if Instant::now() < deadline => {}
                 Ok(None) => return Err(ENDED_EARLY.to_owned()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Some(_)) | Err(_) => {
                     return Err(format!("the new process was not ready within {:?}", self.limit));
                 }

@@ -8,9 +8,9 @@ use penstock_http3::{ServerConnection, code};
 use super::{End, Goaway, IDLE_MEMORY, Session};
 use crate::clients::IdleEntry;
 use crate::metrics::Refusal;
-use crate::worker::Worker;
 
-/// How long the client may still send requests after GOAWAY, which were under way.
+/// How long the client may still send requests after the first GOAWAY, which were under way, and how long a connection stays after its
+/// last response.
 const GOAWAY: Duration = Duration::from_millis(limits::HTTP2_GOAWAY_MILLISECONDS);
 
 /// How long a drain waits for a client that has not acknowledged its responses and sends nothing: it may have closed the connection
@@ -43,12 +43,10 @@ impl Session {
         }
         if self.idle.is_none() {
             self.idle = Some(worker.idle.enter());
+            self.settled_at = Instant::now();
             self.holds_memory = true;
         }
-        let is_told = match self.goaway {
-            Goaway::Sent(at) => at.elapsed() >= goaway_wait(worker, &connection),
-            Goaway::None | Goaway::Due => false,
-        };
+        let is_told = self.leaves_at(&connection).is_some_and(|at| Instant::now() >= at);
         self.link.unsent.is_none() && (self.has_client_left || is_told)
     }
 
@@ -61,15 +59,24 @@ impl Session {
         let idle = self.is_quiet.then(|| self.idle_since + kept_for.min(limits.idle_timeout));
         let check = Duration::from_millis(limits::DEADLINE_CHECK_MILLISECONDS);
         let stalled = state.stall_left().map(|left| Instant::now() + left.min(check));
-        let wait = goaway_wait(&self.shared.worker, &state.protocol.connection.borrow());
         let told = match self.goaway {
-            Goaway::Sent(at) if self.idle.is_some() => Some(at + wait),
+            Goaway::First(at) => Some(at + under_way(&state.protocol.connection.borrow())),
+            _ if self.idle.is_some() => self.leaves_at(&state.protocol.connection.borrow()),
             _ => None,
         };
         let quic = state.protocol.connection.borrow().deadline();
         let early = self.unfinished.as_ref().map(|unfinished| unfinished.deadline);
         let silent = self.silent_at();
         [idle, stalled, told, quic, self.train_due, self.link.due, early, silent].into_iter().flatten().min()
+    }
+
+    /// When a connection ends of which the client was told, if it has acknowledged all responses and does not end it before. A client
+    /// that has just got a response has time to take note of that: some report a failure if the connection ends meanwhile. A drain
+    /// does not wait that long for others.
+    fn leaves_at(&self, connection: &ServerConnection) -> Option<Instant> {
+        let Goaway::Last { first, last } = self.goaway else { return None };
+        let is_long_idle = self.settled_at < first && self.shared.worker.is_draining();
+        Some(last.max(self.settled_at) + if is_long_idle { under_way(connection) } else { GOAWAY })
     }
 
     /// When a drain gives up a client that is silent, unless a response is still being made.
@@ -109,9 +116,22 @@ impl Session {
     }
 }
 
-/// How long requests may still arrive that were under way when the client was told of the end. A drain waits no longer than
-/// they need.
-fn goaway_wait(worker: &Worker, connection: &ServerConnection) -> Duration {
-    let under_way = 2 * connection.round_trip().unwrap_or(GOAWAY);
-    if worker.is_draining() { under_way.min(GOAWAY) } else { GOAWAY }
+impl Goaway {
+    /// Tells the client what is due.
+    pub(super) fn advance(self, connection: &mut ServerConnection, now: Instant) -> Self {
+        match self {
+            Self::Due if connection.announce_end() => Self::First(now),
+            Self::First(first) if now >= first + under_way(connection) => match connection.announce_last() {
+                true => Self::Last { first, last: now },
+                // The client has to make space for it first.
+                false => Self::First(now),
+            },
+            other => other,
+        }
+    }
+}
+
+/// How long requests may still arrive that were under way when the client was told of the end.
+fn under_way(connection: &ServerConnection) -> Duration {
+    connection.round_trip().map_or(GOAWAY, |time| GOAWAY.min(2 * time))
 }

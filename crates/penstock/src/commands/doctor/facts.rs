@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use penstock_config::{Config, limits};
+use penstock_config::limits;
 use penstock_edge::{RemoteKeyCheck, check_remote_keys};
 use penstock_egress::measure::{CIPHERS, Costs, MeasureLimits, measure};
 use penstock_egress::{KernelPlan, SealerChoice, Traffic, Wish};
@@ -19,6 +19,7 @@ use super::quic::QuicFacts;
 use crate::advice::Circumstances;
 use crate::finding::Finding;
 use crate::findings;
+use crate::given_config::GivenConfig;
 use crate::store_advice::{self, StoreFinding};
 
 /// All facts.
@@ -55,21 +56,21 @@ pub(crate) struct Configuration {
 
 impl Configuration {
     /// `asking` has keyservers and tokens sign.
-    pub(crate) fn of(file: Option<&Path>, asking: bool) -> Self {
-        match file.map(Config::load) {
-            None => Self::default(),
-            Some(Err(faults)) => {
-                let findings = faults.into_iter().map(Finding::error).collect();
+    pub(crate) fn of(given: &GivenConfig, asking: bool) -> Self {
+        let named = |findings: Vec<Finding>| findings.into_iter().map(|found| given.named(found)).collect();
+        match &given.config {
+            Err(faults) => {
+                let findings = named(faults.iter().cloned().map(Finding::error).collect());
                 Self { findings, ..Self::default() }
             }
-            Some(Ok(config)) => {
-                let store = store_advice::examine(&config);
-                let findings = findings::examine(&config, &Circumstances::read());
+            Ok(config) => {
+                let store = store_advice::examine(config);
+                let findings = named(findings::examine(config, &Circumstances::read()));
                 let remote_keys = if asking { check_remote_keys(&config.tls) } else { Ok(Vec::new()) };
                 // Only a machine without space for threads fails here, which other findings show.
                 let remote_keys = remote_keys.unwrap_or_default();
-                let certificates = certificates::of(&config);
-                let quic = QuicFacts::of(&config);
+                let certificates = certificates::of(config);
+                let quic = QuicFacts::of(config);
                 Self { findings, remote_keys, store, certificates, quic }
             }
         }
@@ -89,7 +90,7 @@ const LIMITS: MeasureLimits = MeasureLimits {
 
 impl Facts {
     /// Asks the machine; measuring takes a moment.
-    pub(crate) fn gather(measuring: bool, config: Option<&Path>) -> Self {
+    pub(crate) fn gather(measuring: bool, given: Option<&GivenConfig>) -> Self {
         // The kernel first: asking may load its modules, which the facts then show.
         let support = ktls::probe().ok();
         Self {
@@ -100,7 +101,7 @@ impl Facts {
             costs: measuring.then(|| measure(LIMITS)),
             removes_ipc: logind::removes_ipc(Path::new("/")),
             uid: geteuid().as_raw(),
-            configuration: Configuration::of(config, measuring),
+            configuration: given.map(|given| Configuration::of(given, measuring)).unwrap_or_default(),
         }
     }
 

@@ -115,6 +115,34 @@ fn a_configuration_from_standard_input_has_its_paths_at_the_base_directory() {
     assert!(elsewhere.stderr.contains("<stdin>:5: include: "), "{}", elsewhere.stderr);
 }
 
+/// A file called `-` lies where they start: none of them may read it.
+#[test]
+fn the_doctor_reads_standard_input_too_and_other_commands_refuse_it() {
+    let files = Files::new();
+    let text = edge("{address: 127.0.0.1:80}", "nothing: 1");
+    files.write("-", &edge("{address: 127.0.0.1:80}", ""));
+    let penstock = |arguments: &[&str]| {
+        Tool::penstock().args(arguments).directory(&files.at("")).run_with_input(text.as_bytes())
+    };
+    let doctor = penstock(&["doctor", "--quick", "--json", "-c", "-", "--base", "/nowhere"]).ok();
+    let document: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    let about: Vec<_> = findings.iter().filter(|one| one["name"] == "configuration").collect();
+    assert!(about.iter().any(|one| one["value"].as_str().unwrap().contains("nothing")), "{about:?}");
+    for arguments in [
+        &["serve", "-c", "-"][..],
+        &["keyserver", "-c", "-"],
+        &["keyserver", "--check", "-c", "-"],
+        &["top", "--once", "-c", "-"],
+        &["cluster", "status", "-c", "-"],
+        &["config", "from-nginx", "-"],
+    ] {
+        let said = penstock(arguments);
+        assert_ne!(said.code, 0, "{arguments:?}");
+        assert!(said.stderr.contains("standard input is not read here"), "{arguments:?}: {}", said.stderr);
+    }
+}
+
 #[test]
 fn faults_of_an_included_file_have_its_name_and_keys() {
     let files = Files::new();

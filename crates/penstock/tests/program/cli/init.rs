@@ -224,3 +224,28 @@ fn the_settings_to_try_are_right_too() {
         assert_eq!(checked.status.code(), Some(0), "{}\n{tried}", stderr(&checked));
     }
 }
+
+#[test]
+fn a_missing_directory_is_named_before_anything_is_asked_or_written() {
+    let files = Files::new();
+    let (directory, file) = (files.at("missing"), files.at("missing/penstock.yaml").display().to_string());
+    for certificate in ["self-signed", "ops@example.com"] {
+        let output = run(&["init", "--certificate", certificate, "-o", &file]);
+        assert_eq!(output.status.code(), Some(1));
+        let missing = directory.display();
+        let said = format!(
+            "penstock: cannot write {file}: the directory {missing} does not exist; make it: mkdir -p {missing}\n"
+        );
+        assert_eq!(stderr(&output), said, "no question is asked");
+    }
+    assert!(!directory.exists());
+}
+
+#[test]
+fn it_writes_no_file_called_as_standard_output() {
+    let files = Files::new();
+    let said =
+        Tool::penstock().args(["init", "--yes", "-o", "-"]).directory(&files.at("")).run().exits_with(2);
+    assert!(said.stderr.contains("write a file after --output"), "{}", said.stderr);
+    assert!(!files.at("-").exists());
+}

@@ -11,7 +11,7 @@ const SHM_BYTES_MIN: u64 = 1 << 30;
 pub(super) fn examine(facts: &Facts) -> Vec<Finding> {
     let calls = facts.machine.file_calls;
     let mut findings = vec![
-        call("openat2", calls.openat2, "the kernel keeps paths inside a site's directory; containers may filter the call out")
+        call("openat2", calls.openat2, "the kernel keeps paths inside a site's directory; containers and RestrictSUIDSGID= of systemd may filter the call out")
             .problem_if(calls.openat2 == ProbeAnswer::No, "Linux 5.6 or later", ""),
         call(
             "cachestat",

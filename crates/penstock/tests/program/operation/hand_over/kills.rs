@@ -1,13 +1,13 @@
 //! Successions that one of the two processes does not survive.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use penstock_testkit::{Client, Server, until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::cached::{CACHED, Cached, SMALL};
 
@@ -47,30 +47,62 @@ fn a_successor_serves_with_the_same_cache_when_the_process_before_is_killed_at_a
     }
 }
 
-#[test]
-fn a_stop_while_a_successor_starts_ends_both() {
-    let cached = Cached::start();
-    cached.status("/one.mp4");
-    // It stands still, so that it is not ready in time.
-    cached.server.tolerate_warning("not handed over");
-    let successor = cached.begin(1);
-    kill_process(successor, Signal::STOP).unwrap();
-    cached.server.signal(Signal::TERM);
-    kill_process(successor, Signal::CONT).unwrap();
-    assert!(cached.server.wait().success());
-    until("no process to listen", || Client::try_connect(cached.server.http()).is_none().then_some(()));
+/// Waits until a process has ended that is no child of this one.
+fn wait_for_end(id: Pid) {
+    until("the end of the new process", || {
+        fs::read_to_string(format!("/proc/{id}/stat"))
+            .map_or(true, |stat| stat.contains(") Z "))
+            .then_some(())
+    });
 }
 
-/// A configuration that is a pipe which nothing writes to: the new process waits for it, and says nothing.
+/// Waits until both processes have ended after a stop of the first.
+fn both_end(cached: &Cached, successor: Pid) {
+    assert!(cached.server.wait().success());
+    wait_for_end(successor);
+    assert!(Client::try_connect(cached.server.http()).is_none());
+}
+
+/// The successor reads its configuration for as long as nothing writes to that.
+#[test]
+fn a_stop_while_a_successor_reads_its_configuration_ends_both() {
+    let cached = Cached::start();
+    cached.status("/one.mp4");
+    make_pipe_of_configuration(&cached);
+    cached.server.expect_warning("not handed over: the new process has ended before it was ready");
+    let successor = cached.begin(1);
+    cached.server.signal(Signal::TERM);
+    both_end(&cached, successor);
+}
+
+/// From `begin` on the successor notes signals, and obeys them once it is ready.
+#[test]
+fn a_stop_while_a_successor_takes_over_ends_both() {
+    for subject in ["begin", "all"] {
+        let cached = watched();
+        cached.status("/one.mp4");
+        tell_between(&cached.server, "stop", subject);
+        let successor = cached.begin(1);
+        both_end(&cached, successor);
+    }
+}
+
+/// Makes the configuration a pipe that nothing writes to: a new process waits for it, and says nothing. Returns the path and the
+/// text that was there.
+fn make_pipe_of_configuration(cached: &Cached) -> (PathBuf, String) {
+    let path = cached.server.directory().join("penstock.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    (path, text)
+}
+
 #[test]
 fn a_successor_that_is_silent_for_all_of_its_time_changes_nothing() {
     let cached = Cached::start_with(|setup| setup.limits("successor_start: 1s"));
     cached.status("/one.mp4");
     let id = cached.server.pid();
-    let path = cached.server.directory().join("penstock.yaml");
-    let text = fs::read_to_string(&path).unwrap();
-    fs::remove_file(&path).unwrap();
-    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let (path, text) = make_pipe_of_configuration(&cached);
     cached.server.expect_warning("not handed over: the new process was not ready within 1s");
     let silent = cached.begin(1);
     cached.server.logs("this process goes on", 1);
@@ -98,8 +130,8 @@ fn watched() -> Cached {
     cached
 }
 
-/// Has `old` or `new` killed behind a message of the next succession; `unsaid` is the new process before its message is passed on.
-fn kill_behind(server: &Server, victim: &str, subject: &str) {
+/// Tells [`BETWEEN`] what to do at which message of the next succession.
+fn tell_between(server: &Server, victim: &str, subject: &str) {
     let program = server.directory().join("real");
     let text = format!("{victim}\n{subject}\n{}\n", program.display());
     fs::write(server.directory().join("between"), text).unwrap();
@@ -149,7 +181,7 @@ fn a_successor_that_is_killed_behind_any_message_until_the_drain_leaves_the_proc
     for (subject, round) in subjects.into_iter().zip(1..) {
         let mut kept = Client::plain(server);
         assert_eq!(kept.get("/one.mp4").status, 200);
-        kill_behind(server, "new", subject);
+        tell_between(server, "new", subject);
         let before = lines_with(server, "has taken over");
         cached.begin(round);
         if subject == "changed" {
@@ -178,14 +210,10 @@ fn a_successor_that_is_killed_later_leaves_running_responses_whole() {
     drop(Client::tls(server).get("/large.mp4"));
     let mut slow = Client::tls(server);
     slow.begin("/large.mp4");
-    kill_behind(server, "new", "busy");
+    tell_between(server, "new", "busy");
     let successor = cached.begin(1);
     server.wait_for_log("running responses may finish");
-    until("the end of the new process", || {
-        fs::read_to_string(format!("/proc/{successor}/stat"))
-            .map_or(true, |stat| stat.contains(") Z "))
-            .then_some(())
-    });
+    wait_for_end(successor);
     cached.large.assert_range(0..CACHED, &slow.take(usize::try_from(CACHED).unwrap()).unwrap());
     drop(slow);
     assert!(server.wait().success());
@@ -205,7 +233,7 @@ fn a_successor_serves_with_the_same_cache_when_the_process_before_is_killed_behi
         slow.begin("/large.mp4");
         let mut kept = Client::plain(server);
         assert_eq!(kept.get("/one.mp4").status, 200);
-        kill_behind(server, "old", subject);
+        tell_between(server, "old", subject);
         let successor = cached.begin(1);
         if subject == "changed" {
             server.wait_for_log("has taken over");
@@ -233,7 +261,7 @@ fn a_successor_with_more_workers_that_fails_leaves_datagrams_to_those_of_the_pro
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("workers: 2", "workers: 5")).unwrap();
     server.expect_warning("not handed over: the new process has ended before it was ready");
-    kill_behind(server, "unsaid", "ready");
+    tell_between(server, "unsaid", "ready");
     cached.begin(1);
     server.logs("this process goes on", 1);
     // Each has an id of its own, and so a worker.

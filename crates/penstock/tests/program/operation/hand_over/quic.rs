@@ -1,10 +1,13 @@
 //! Connections over QUIC during a succession.
 
-use std::thread;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::{fs, thread};
 
-use penstock_testkit::{Client, Setup, until};
+use penstock_testkit::{Client, DEADLINE, Setup, Tool, until};
+use tempfile::TempDir;
 
-use super::cached::SMALL;
+use super::cached::{CACHED, Cached, SMALL};
 use crate::operation::{LARGE, downloading};
 
 #[test]
@@ -84,7 +87,7 @@ fn a_connection_without_a_request_gets_its_first_one_answered_by_the_process_bef
                 .then_some(())
         });
         server.hand_over();
-        std::fs::write(&go, "").unwrap();
+        fs::write(&go, "").unwrap();
         small.assert_range(0..SMALL, &waiting.join().unwrap());
     });
     assert!(server.wait_for_predecessor().success());
@@ -105,4 +108,71 @@ fn a_client_that_is_gone_does_not_keep_the_process_before() {
     server.logged("/tiny.txt");
     server.hand_over();
     assert!(server.wait_for_predecessor().success());
+}
+
+/// Asks all the time; see its text.
+const ASKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/operation/hand_over/asks.py");
+
+const SUCCESSIONS: usize = 20;
+
+/// Clients that ask all the time, each for a path.
+const ASKING: [(&str, &str); 4] =
+    [("aioquic", "/0.mp4"), ("curl", "/0.mp4"), ("curl", "/large.mp4"), ("curl-new", "/1.mp4")];
+
+/// How often each of [`ASKING`] has got its answer.
+fn answers(directory: &Path) -> Vec<u64> {
+    let count = |(kind, path): &(&str, &str)| {
+        let text = fs::read_to_string(directory.join(format!("{kind}{}", path.replace('/', "-"))));
+        text.map_or(0, |text| text.parse().unwrap())
+    };
+    ASKING.iter().map(count).collect()
+}
+
+/// Every client has got a further answer.
+fn wait_for_answers(directory: &Path) {
+    let before = answers(directory);
+    until("further answers over QUIC", || {
+        answers(directory).iter().zip(&before).all(|(now, before)| now > before).then_some(())
+    });
+}
+
+#[test]
+fn twenty_successions_fail_no_request_over_quic() {
+    if !crate::http3::has_client() {
+        return;
+    }
+    let listeners = ["tls: true, protocols: [h1, h2, h3]", ""];
+    let cached = Cached::start_with(|setup| setup.listeners(&listeners));
+    let server = &cached.server;
+    let files = TempDir::new().unwrap();
+    let ask = |(kind, path): (&str, &str)| {
+        let (content, len) =
+            if path == "/large.mp4" { (&cached.large, CACHED) } else { (&cached.small, SMALL) };
+        let expected = files.path().join(format!("expected-{len}"));
+        content.write_to(&expected);
+        let client = Tool::new(crate::http3::PYTHON).args([ASKS, kind]).arg(server.url(path));
+        client
+            .arg(server.certificates().authority())
+            .arg(expected)
+            .arg(files.path())
+            .time_limit(10 * DEADLINE)
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> =
+            ASKING.map(ask).into_iter().map(|client| scope.spawn(|| client.run())).collect();
+        let successions = panic::catch_unwind(AssertUnwindSafe(|| {
+            wait_for_answers(files.path());
+            for _ in 0..SUCCESSIONS {
+                server.hand_over();
+                wait_for_answers(files.path());
+                assert!(server.wait_for_predecessor().success());
+            }
+        }));
+        fs::write(files.path().join("enough"), "").unwrap();
+        for client in clients {
+            client.join().unwrap().ok();
+        }
+        successions.unwrap();
+    });
+    println!("answers of {ASKING:?}: {:?}", answers(files.path()));
 }
