@@ -200,7 +200,7 @@ fn log_unread() -> Case {
 
 fn descriptors() -> Case {
     case("descriptors", Setup::new().start(), DESCRIPTORS, |server| {
-        let open = server.metrics().sum("process_open_fds", &[]) as u64;
+        let open = server.descriptors() as u64;
         let most = Some(open + open / 20 + 1);
         prlimit(Some(server.pid()), Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
     })

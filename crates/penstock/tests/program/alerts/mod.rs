@@ -87,9 +87,10 @@ impl Prometheus {
 
     /// Waits until it has scraped all of them.
     fn wait_for(&self, targets: usize) {
+        let all = targets.to_string();
         until("a scrape of all servers", || {
             let up = self.ask("query?query=sum(up)")?;
-            (up["result"][0]["value"][1] == targets.to_string()).then_some(())
+            (up["result"][0]["value"][1].as_str()? == all).then_some(())
         });
     }
 
