@@ -3,7 +3,10 @@
 import re
 
 METRIC = re.compile(r'^(penstock_\w+)(?:\{(.*)\})? (\S+)$')
-KEPT = ("penstock_handshakes_total", "penstock_handshake_failures_total", "penstock_connections_refused_total", "penstock_pressure_changes_total")
+KEPT = tuple(
+    f"penstock_{name}_total"
+    for name in ("handshakes", "handshake_failures", "handshakes_queued", "connections_refused", "pressure_changes")
+)
 HEAD = (
     "| | storm, s | late | players stalled | time stalled | whole p50, ms | p99 | max | full | resumed | refused | waited p99, ms | CPU |\n"
     "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
