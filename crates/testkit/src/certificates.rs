@@ -44,6 +44,15 @@ impl Certificates {
         fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
+    /// The same with its end this far from now.
+    pub fn leaf_that_ends(&self, name: &str, hosts: &[&str], key: &KeyPair, end: Duration) {
+        let mut params = leaf_params(name, hosts);
+        params.not_after = (SystemTime::now() + end).into();
+        let certificate = params.signed_by(key, &self.authority).unwrap();
+        fs::write(self.path(&format!("{name}.crt")), certificate.pem()).unwrap();
+        fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+
     /// The same with all that a scanner expects of a certificate from a public authority.
     pub fn public_leaf(&self, name: &str, hosts: &[&str], key: &KeyPair) {
         const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use penstock_testkit::{Client, Setup, Tool, disk_directory, until};
+use penstock_testkit::{Client, Setup, Tool, disk_directory, memory_directory, until};
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -213,7 +213,9 @@ fn the_metrics_of_a_server_whose_origin_is_out_fire_that_alert_and_those_of_a_we
     };
     let sites =
         "- {hosts: [bad.test], origin: {http: [\"http://127.0.0.1:1\"]}}\n- origin: {directory: root}";
-    let server = Setup::new().sites(sites).start();
+    let memory = memory_directory();
+    let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+    let server = Setup::new().sites(sites).section(&cache).start();
     server.tolerate_warning("origin http://127.0.0.1:1 is out");
     // The certificates of tests are valid for a few days.
     let shown = |name: &str| !name.starts_with("penstock_certificate_expiry");

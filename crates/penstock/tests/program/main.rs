@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "shown with a test that fails")]
 
 mod acme;
+mod alerts;
 mod bad_input;
 mod bytes;
 mod cached;

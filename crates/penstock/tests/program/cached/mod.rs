@@ -5,7 +5,7 @@ mod apart;
 mod bucket;
 mod contents;
 mod crowded;
-mod disk;
+pub(crate) mod disk;
 mod faults;
 mod fills;
 mod freshness;

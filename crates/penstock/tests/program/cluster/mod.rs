@@ -7,7 +7,7 @@ mod members;
 mod namespaces;
 mod objects;
 mod proof;
-mod purge;
+pub(crate) mod purge;
 mod scripted;
 mod strangers;
 mod view;
@@ -28,8 +28,8 @@ fn size(variable: &str, default: usize) -> usize {
 }
 
 /// Servers of one cluster, named `edge1`, `edge2` and so on.
-struct Cluster {
-    servers: Vec<Server>,
+pub(crate) struct Cluster {
+    pub(crate) servers: Vec<Server>,
     plan: Plan,
 }
 
@@ -136,7 +136,7 @@ impl Plan {
 
 impl Cluster {
     /// So many nodes in front of an origin.
-    fn of(nodes: usize, origin: &Origin) -> Self {
+    pub(crate) fn of(nodes: usize, origin: &Origin) -> Self {
         Self::start(Plan::new(&vec![1; nodes]), &origin.sites_with("peers: true"))
     }
 

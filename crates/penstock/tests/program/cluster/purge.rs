@@ -27,7 +27,7 @@ pub(super) fn script_of(version: &Arc<AtomicUsize>) -> impl Script + use<> {
     }
 }
 
-pub(super) fn purge(server: &Server, arguments: &[&str]) -> Finished {
+pub(crate) fn purge(server: &Server, arguments: &[&str]) -> Finished {
     let file = server.directory().join("penstock.yaml");
     Tool::penstock().args(["cache", "purge", "-c"]).arg(file).args(arguments).run()
 }

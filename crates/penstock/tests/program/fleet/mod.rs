@@ -25,14 +25,14 @@ use tempfile::TempDir;
 const BODY: &str = "the bytes of a film\n";
 
 /// A store, and what its edges have in common.
-struct Fleet {
-    store: Store,
+pub(crate) struct Fleet {
+    pub(crate) store: Store,
     directory: TempDir,
 }
 
 impl Fleet {
     /// `None` if no store is installed.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         Self::with(&[])
     }
 
@@ -45,7 +45,7 @@ impl Fleet {
         Some(fleet)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
@@ -78,7 +78,7 @@ impl Fleet {
     }
 
     /// Starts an edge and waits until it uses the store.
-    fn edge(&self, name: &str, tls: &str) -> Server {
+    pub(crate) fn edge(&self, name: &str, tls: &str) -> Server {
         serving(&self.setup(name, tls))
     }
 

@@ -95,7 +95,7 @@ fn lines_go_to_a_socket_of_syslog() {
 const LONG: &str = "fields: [status, target, referer, user_agent]";
 
 /// Fills the socket and the queue of a log that nothing reads, by lines of some 5 KiB: each quote becomes two bytes.
-fn ask_until_lines_are_dropped(server: &Server) {
+pub(crate) fn ask_until_lines_are_dropped(server: &Server) {
     let (target, quotes) = ("x".repeat(1_024), "\"".repeat(1_024));
     let request = format!(
         "GET /{target} HTTP/1.1\r\nHost: localhost\r\nReferer: {quotes}\r\nUser-Agent: {quotes}\r\n\r\n"

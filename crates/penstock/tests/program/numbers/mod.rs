@@ -1,7 +1,7 @@
 //! The numbers that operators see: by site, by client, by title.
 
 mod carried;
-mod logs;
+pub(crate) mod logs;
 mod players;
 mod sites;
 mod top;

@@ -3,7 +3,7 @@
 mod faults;
 mod hanging;
 mod rules;
-mod scripted;
+pub(crate) mod scripted;
 mod tokens;
 mod wire;
 
@@ -31,7 +31,7 @@ const KINDS: [(SslVersion, &str); 5] = [
 ];
 
 /// The certificates `ec` and `rsa` with their keys on these keyservers, and with `more` for each.
-fn certificates(servers: &[SocketAddr], more: &str) -> String {
+pub(crate) fn certificates(servers: &[SocketAddr], more: &str) -> String {
     let servers: Vec<String> = servers.iter().map(|address| format!("\"{address}\"")).collect();
     let keyserver = servers.join(", ");
     let certificate = |name: &str| {
@@ -43,7 +43,7 @@ fn certificates(servers: &[SocketAddr], more: &str) -> String {
 }
 
 /// The same with local copies of the keys.
-fn with_fallback(servers: &[SocketAddr], more: &str) -> String {
+pub(crate) fn with_fallback(servers: &[SocketAddr], more: &str) -> String {
     let yaml = certificates(servers, more);
     let copies = ["ec", "rsa"].map(|name| {
         (format!("- chain: {name}.crt\n"), format!("- chain: {name}.crt\n  fallback: {name}.key\n"))
@@ -51,12 +51,12 @@ fn with_fallback(servers: &[SocketAddr], more: &str) -> String {
     copies.iter().fold(yaml, |yaml, (from, to)| yaml.replace(from, to))
 }
 
-fn plain() -> Setup {
+pub(crate) fn plain() -> Setup {
     Setup::new().workers(1)
 }
 
 /// Puts keyservers in force and waits until all are connected.
-fn use_keyservers(server: &Server, servers: &[SocketAddr], tls: &str) {
+pub(crate) fn use_keyservers(server: &Server, servers: &[SocketAddr], tls: &str) {
     // At the end of a test its keyservers end before the server.
     server.tolerate_warning("it has closed the connection");
     server.reload(&plain().tls(tls));
@@ -70,7 +70,7 @@ fn options(version: SslVersion, signatures: &'static str) -> TlsOptions {
     TlsOptions { signatures: Some(signatures), ..TlsOptions::version(version) }
 }
 
-fn connect(server: &Server, version: SslVersion, signatures: &'static str) -> Result<(), String> {
+pub(crate) fn connect(server: &Server, version: SslVersion, signatures: &'static str) -> Result<(), String> {
     let socket = TcpStream::connect(server.https()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     options(version, signatures).handshake(server, socket).map(drop)

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 /// What it does with an operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Script {
+pub(crate) enum Script {
     /// Signs after this many operations have come, the last one first.
     Gather(usize),
     /// Signs another digest.
@@ -38,8 +38,8 @@ pub(super) enum Script {
 }
 
 /// A running scripted keyserver. Pings are answered.
-pub(super) struct Scripted {
-    pub(super) address: ReservedAddress,
+pub(crate) struct Scripted {
+    pub(crate) address: ReservedAddress,
     /// Operations that it got.
     operations: Arc<AtomicU64>,
     script: Arc<Mutex<Script>>,
@@ -49,7 +49,7 @@ pub(super) struct Scripted {
 
 impl Scripted {
     /// Starts it with the certificate `ec` and the keys `ec` and `rsa` of a server.
-    pub(super) fn start(server: &Server, script: Script) -> Self {
+    pub(crate) fn start(server: &Server, script: Script) -> Self {
         let file = |name: &str| fs::read(server.certificates().path(name)).unwrap();
         let certificate = Certificate::from_pem(&file("ec.crt"), &file("ec.key")).unwrap();
         let limits = ClientCertificateLimits { depth: 4, name_bytes: 100, authority_names_bytes: 1000 };
@@ -90,11 +90,11 @@ impl Scripted {
     }
 
     /// Does something else with the operations that come from now on.
-    pub(super) fn follow(&self, script: Script) {
+    pub(crate) fn follow(&self, script: Script) {
         *self.script.lock().unwrap() = script;
     }
 
-    pub(super) fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.operations.load(Ordering::Relaxed)
     }
 }
