@@ -104,25 +104,29 @@ fn with_key(section: &str, line: &str) -> String {
             around(&format!("tls: {{certificates: [{{chain: ec.crt, key: {{{access}, {line}}}}}]}}"))
         }
         "cluster" => around(&format!(
-            "cluster: {{dns: _edge._tcp.example, self: a.example, address: 192.0.2.1:8443, {line}}}"
+            "cluster: {{dns: _edge._tcp.a, self: a.example, address: 192.0.2.1:8443, {line}}}"
         )),
-        // DNS has weights of its own.
         "cluster with valkey" => around(&format!(
             "fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key}}\n\
              cluster: {{valkey: true, self: a, address: 192.0.2.1:8443, {line}}}"
         )),
         "fleet" => around(&format!("fleet: {{valkey: \"redis://127.0.0.1\", secret: ec.key, {line}}}")),
-        "log.qlog" => around(&format!("log: {{qlog: {{directory: logs, clients: [192.0.2.7], {line}}}}}")),
         "" => around(line),
         _ => {
             if let Some(inside) = in_site(section, line) {
                 return with_key("sites", &inside);
             }
-            let opened: String = section.split('.').map(|name| format!("{name}: {{")).collect();
-            let closed = "}".repeat(section.split('.').count());
-            around(&format!("{opened}{line}{closed}"))
+            around(&nested(section, line))
         }
     }
+}
+
+/// The sections of a path, each in the one before, with the required keys of the last and this line.
+fn nested(section: &str, line: &str) -> String {
+    let required = if section == "log.qlog" { "directory: logs, clients: [192.0.2.7], " } else { "" };
+    let opened: String = section.split('.').map(|name| format!("{name}: {{")).collect();
+    let closed = "}".repeat(section.split('.').count());
+    format!("{opened}{required}{line}{closed}")
 }
 
 /// A section of a site with its required keys and this line.
@@ -144,6 +148,7 @@ fn documented_defaults_are_the_real_ones() {
     let defaults = documented_defaults();
     assert!(defaults.len() > 25, "the reference lost its defaults: {defaults:?}");
     for (mut section, key, default) in defaults {
+        // DNS has weights of its own.
         if (section.as_str(), key.as_str()) == ("cluster", "weight") {
             section.push_str(" with valkey");
         }

@@ -268,11 +268,7 @@ async fn take_in(
     let slices = slices_of(slice_bytes, coming);
     let is_other_variant = request.key != lookup.request.key;
     let is_private = storage == Storage::Private && !is_other_variant && lookup.wants_all;
-    let is_cold = || {
-        status == CacheStatus::Miss
-            && metadata.may_be_fetched_in_parts()
-            && is_cold(lookup, &*response.head, length)
-    };
+    let is_cold = || status == CacheStatus::Miss && is_cold(lookup, &*response.head, &metadata, length);
     // No later request could find what a fetch without a claim keeps.
     let is_passed_on = storage != Storage::Private
         && !is_other_variant
@@ -321,7 +317,10 @@ fn fetches_an_error_ahead(lookup: &Lookup, metadata: &ObjectMetadata) -> bool {
 
 /// Whether an object that another node owns is wanted here for the first time, and whole: then it goes to its client and
 /// displaces nothing. An object that grows, and one that is fetched for later, is kept.
-fn is_cold(lookup: &Lookup, head: &dyn OriginBody, length: Option<u64>) -> bool {
+fn is_cold(lookup: &Lookup, head: &dyn OriginBody, metadata: &ObjectMetadata, length: Option<u64>) -> bool {
+    if !metadata.may_be_fetched_in_parts() {
+        return false;
+    }
     let now = lookup.context.now();
     let is_of_another = head.peer().is_some_and(|peer| peer.is_owner);
     let Some(sharing) = lookup.site.sharing.as_ref().filter(|_| is_of_another) else { return false };
