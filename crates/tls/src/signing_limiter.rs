@@ -1,6 +1,6 @@
 //! Limits signatures per scheduling round of a worker, so that full handshakes do not delay established connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::{Duration, Instant};
@@ -12,25 +12,19 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::rate::{Bucket, HandshakeRate, RateDecision};
 
-/// The longest time that counts for one signature: a thread may have lost its core meanwhile.
-const SIGNATURE_MAX: Duration = Duration::from_millis(5);
-
 /// Between two looks for the end of a connection behind bytes that nothing reads.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Issues permits to sign. One per worker; a permit is worth one signature.
 ///
-/// A round is one pass of the worker's runtime over all ready tasks. It has a fixed number of permits, or as many as take the time that
-/// the other tasks took in the pass before: whatever waits, neither takes more than half of a busy worker from the other. A handshake
-/// that finds no permit waits in a first-in, first-out queue, whose length is bounded by the number of handshakes in flight.
+/// A round is one pass of the worker's runtime over all ready tasks. A handshake that finds no permit waits in a
+/// first-in, first-out queue, whose length is bounded by the number of handshakes in flight.
 #[derive(Debug)]
 pub struct SigningLimiter {
     available: Semaphore,
     per_round: usize,
     /// Wakes [`Self::run_rounds`].
     exhausted: Notify,
-    /// The mean time from a permit to the end of its signature.
-    signature: Cell<Duration>,
     waiting: ThreadCount,
     /// `None` without a limit on the rate.
     bucket: RefCell<Option<Bucket>>,
@@ -45,7 +39,6 @@ pub(crate) struct Permit<'l> {
     permit: SemaphorePermit<'l>,
     /// Whether the rate has counted this handshake already.
     counted: bool,
-    since: Instant,
 }
 
 impl Permit<'_> {
@@ -55,9 +48,6 @@ impl Permit<'_> {
             bucket.take(Instant::now());
         }
         self.permit.forget();
-        let last = self.since.elapsed().min(SIGNATURE_MAX);
-        let mean = &self.limiter.signature;
-        mean.set(if mean.get().is_zero() { last } else { (mean.get() * 7 + last) / 8 });
         // With permits left no handshake waits for a new round, and a round costs a pass over all tasks.
         if self.limiter.available.available_permits() == 0 {
             self.limiter.exhausted.notify_one();
@@ -83,7 +73,6 @@ impl SigningLimiter {
             available: Semaphore::new(per_round),
             per_round,
             exhausted: Notify::new(),
-            signature: Cell::default(),
             waiting: ThreadCount::default(),
             bucket: RefCell::default(),
             delayed: RefCell::default(),
@@ -114,9 +103,8 @@ impl SigningLimiter {
     pub async fn run_rounds(&self) {
         loop {
             self.exhausted.notified().await;
-            let began = Instant::now();
             tokio::task::yield_now().await;
-            let permits = permits_in_round(self.per_round, began.elapsed(), self.signature.get());
+            let permits = permits_in_round(self.per_round, self.waiting.get());
             self.available.add_permits(permits.saturating_sub(self.available.available_permits()));
         }
     }
@@ -126,8 +114,7 @@ impl SigningLimiter {
         if self.bucket.borrow().is_some_and(|bucket| !bucket.has_capacity(Instant::now())) {
             return None;
         }
-        let permit = self.available.try_acquire().ok()?;
-        Some(Permit { limiter: self, permit, counted: false, since: Instant::now() })
+        self.available.try_acquire().ok().map(|permit| Permit { limiter: self, permit, counted: false })
     }
 
     /// Waits for a permit. Returns it with the time waited. A client that has left its `socket` gets none. `network` names the client's network among those that share the
@@ -155,9 +142,7 @@ impl SigningLimiter {
         if socket.is_some_and(is_disconnected) {
             return Err(SigningRefusal::Disconnected);
         }
-        let since = Instant::now();
-        let permit = Permit { limiter: self, permit, counted: decision.is_some(), since };
-        Ok((permit, since.duration_since(started)))
+        Ok((Permit { limiter: self, permit, counted: decision.is_some() }, started.elapsed()))
     }
 }
 
@@ -168,11 +153,10 @@ impl SigningLimiter {
     }
 }
 
-/// Permits of the next round: as many signatures as take the time of the other tasks. With a fixed number a long queue would outlast
-/// the deadlines of its handshakes where a pass takes long.
-fn permits_in_round(per_round: usize, others: Duration, signature: Duration) -> usize {
-    let same_time = others.as_nanos().checked_div(signature.as_nanos()).unwrap_or(0);
-    usize::try_from(same_time).unwrap_or(usize::MAX).clamp(per_round, Semaphore::MAX_PERMITS)
+/// Permits of the next round: at least half of the queue. Under full load a round takes long, and with a fixed number
+/// a long queue would outlast the deadlines of the handshakes in it.
+fn permits_in_round(per_round: usize, waiting: usize) -> usize {
+    per_round.max(waiting / 2).min(Semaphore::MAX_PERMITS)
 }
 
 /// A handshake of a network that waits for the rate.
@@ -281,18 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn signatures_take_no_more_time_than_the_other_tasks_unless_these_take_little() {
-        let (ms, us) = (Duration::from_millis, Duration::from_micros);
-        for (others, signature, expected) in [
-            (ms(0), us(600), 4),
-            (ms(1), us(600), 4),
-            (ms(60), us(600), 100),
-            (ms(60), us(50), 1200),
-            // No signature has been made yet.
-            (ms(60), us(0), 4),
-        ] {
-            assert_eq!(permits_in_round(4, others, signature), expected, "{others:?} {signature:?}");
+    fn a_long_queue_ends_within_a_few_rounds() {
+        assert_eq!((permits_in_round(4, 0), permits_in_round(4, 9)), (4, 4));
+        let (mut waiting, mut rounds) = (2000, 0);
+        while waiting > 0 {
+            waiting -= permits_in_round(4, waiting).min(waiting);
+            rounds += 1;
         }
+        assert!(rounds <= 12, "{rounds}");
     }
 
     #[test]
