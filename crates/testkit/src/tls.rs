@@ -10,6 +10,7 @@ use boring::ssl::{
     ErrorCode, HandshakeError, Ssl, SslContext, SslMethod, SslRef, SslStream, SslVerifyMode, SslVersion,
 };
 
+use crate::certificates::Certificates;
 use crate::server::Server;
 
 /// A TLS connection that tells a clean end from a cut.
@@ -45,8 +46,20 @@ impl TlsOptions {
     /// # Errors
     /// The error of the library.
     pub fn handshake<S: Read + Write>(&self, server: &Server, socket: S) -> Result<TlsStream<S>, String> {
+        self.handshake_trusting(server.certificates(), socket)
+    }
+
+    /// The same with something else than a server that has one of these certificates.
+    ///
+    /// # Errors
+    /// The error of the library.
+    pub fn handshake_trusting<S: Read + Write>(
+        &self,
+        certificates: &Certificates,
+        socket: S,
+    ) -> Result<TlsStream<S>, String> {
         let mut context = SslContext::builder(SslMethod::tls()).unwrap();
-        context.set_ca_file(server.certificates().authority()).unwrap();
+        context.set_ca_file(certificates.authority()).unwrap();
         context.set_verify(SslVerifyMode::PEER);
         if self.version.is_some() {
             context.set_min_proto_version(self.version).unwrap();

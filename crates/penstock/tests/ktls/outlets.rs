@@ -18,12 +18,13 @@ use penstock_egress::{
 use penstock_sys::ConnectedSocket;
 use penstock_sys::file::{Extent, OpenFile};
 use penstock_sys::traffic::ProtocolVersion;
-use penstock_testkit::{Client, Content, Server, Setup, TlsOptions};
+use penstock_testkit::{Certificates, Client, Content, TlsOptions, disk_directory};
 use penstock_tls::certificate::Certificate;
 use penstock_tls::{
     Acceptor, AcceptorSettings, ConnectingClient, DefaultFor, Group, HttpVersions, OfferedCertificate,
     SigningLimiter,
 };
+use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use crate::bodies::options;
@@ -42,8 +43,8 @@ const LIMITS: OutletLimits = OutletLimits {
 
 /// One connection: the test is the client, `serve` has the other end on a thread of its own.
 struct Meeting {
-    /// Only for its certificates, which clients trust.
-    certificates: Server,
+    certificates: Certificates,
+    _directory: TempDir,
     address: SocketAddr,
 }
 
@@ -52,9 +53,9 @@ impl Meeting {
         limits: OutletLimits,
         serve: impl AsyncFnOnce(Outlet, Rc<ConnectedSocket>) -> R + Send + 'static,
     ) -> (Self, JoinHandle<R>) {
-        let certificates = Setup::new().start();
-        let chain = certificates.certificates().path("ec.crt");
-        let key = certificates.certificates().path("ec.key");
+        let directory = disk_directory();
+        let certificates = Certificates::make(directory.path());
+        let (chain, key) = (certificates.path("ec.crt"), certificates.path("ec.key"));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -79,12 +80,12 @@ impl Meeting {
                 serve(outlet, socket).await
             })
         });
-        (Self { certificates, address }, thread)
+        (Self { certificates, _directory: directory, address }, thread)
     }
 
     fn client(&self, options: &TlsOptions) -> Client<penstock_testkit::TlsStream> {
         let socket = Client::connect(self.address).stream;
-        Client::over(options.handshake(&self.certificates, socket).unwrap())
+        Client::over(options.handshake_trusting(&self.certificates, socket).unwrap())
     }
 }
 
