@@ -36,7 +36,8 @@ pub(crate) async fn establish(
     let settings = worker.settings();
     let (client, prefix) = if listening.proxy_protocol {
         let deadline = Instant::now() + Duration::from_secs(limits::PROXY_HEADER_DEADLINE_SECONDS);
-        match timeout_at(deadline.into(), read_proxy_header(worker, &socket)).await {
+        // Boxed, as what follows a failed handshake: a handshake in progress must not carry the memory that few need.
+        match timeout_at(deadline.into(), Box::pin(read_proxy_header(worker, &socket))).await {
             Ok(Some((client, prefix))) => (client.unwrap_or(peer), prefix),
             Ok(None) | Err(_) => {
                 worker.shard.rejected("no_proxy_header");
@@ -47,12 +48,13 @@ pub(crate) async fn establish(
         (peer, Vec::new())
     };
     let place = enter(worker, &settings, listening, client)?;
-    let connection = if listening.tls {
+    let mut connection = if listening.tls {
         handshake(worker, &settings, socket, (prefix, listening), client).await?
     } else {
         plain(worker, &settings, socket, prefix, client)
     };
-    Some((served_as(connection, listening), place))
+    serve_as(&mut connection, listening);
+    Some((connection, place))
 }
 
 /// [`establish`] for a listener of plain HTTP without PROXY headers, which has nothing to wait for.
@@ -64,8 +66,9 @@ pub(crate) fn establish_plain(
 ) -> Option<(Box<Connection>, NetworkEntry)> {
     let settings = worker.settings();
     let place = enter(worker, &settings, listening, client)?;
-    let connection = plain(worker, &settings, Rc::new(socket), Vec::new(), client);
-    Some((served_as(connection, listening), place))
+    let mut connection = plain(worker, &settings, Rc::new(socket), Vec::new(), client);
+    serve_as(&mut connection, listening);
+    Some((connection, place))
 }
 
 /// Takes a place among the connections of the client's network.
@@ -93,14 +96,14 @@ fn plain(
     socket: Rc<ConnectedSocket>,
     prefix: Vec<u8>,
     client: SocketAddr,
-) -> Connection {
+) -> Box<Connection> {
     let path = EgressPath::decided(worker, OutletKind::Plain, NO_TLS);
     let outlet = Outlet::plain(Rc::clone(&socket), settings.outlet);
     let inbound = Inbound::Plain { socket: Rc::clone(&socket), prefix };
-    Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None)
+    Box::new(Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, None))
 }
 
-fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connection> {
+fn serve_as(connection: &mut Connection, listening: &Listening) {
     if !listening.tls || connection.versions.h1 && !listening.versions.h1 {
         // Without ALPN the first bytes tell.
         connection.versions = listening.versions;
@@ -111,7 +114,6 @@ fn served_as(mut connection: Connection, listening: &Listening) -> Box<Connectio
     if let Some(low_water) = listening.paced_low_water {
         connection.outlet.follow_pacing(low_water);
     }
-    Box::new(connection)
 }
 
 /// The client that the balancer names, if it names one, and the bytes behind the header.
@@ -145,7 +147,7 @@ async fn handshake(
     socket: Rc<ConnectedSocket>,
     (prefix, listening): (Vec<u8>, &Listening),
     client: SocketAddr,
-) -> Option<Connection> {
+) -> Option<Box<Connection>> {
     let (acceptor, most) = match listening.purpose {
         Purpose::Clients => (settings.acceptor.as_ref()?, worker.handshakes_per_network()),
         Purpose::Peers => (settings.cluster.as_ref()?.acceptor.as_ref()?, 0),
@@ -169,7 +171,7 @@ async fn handshake(
             if listening.purpose == Purpose::Clients {
                 record_connection(CarriedBy::nothing(worker, client), began, Some(failure.reason));
             }
-            part(worker, settings, &socket, &failure).await;
+            Box::pin(part(worker, settings, &socket, &failure)).await;
             None
         }
     }
@@ -182,7 +184,7 @@ fn take_over(
     established: Established,
     client: SocketAddr,
     deadline: Instant,
-) -> Option<Connection> {
+) -> Option<Box<Connection>> {
     let Established { keys, tickets, receiver, facts, timing } = established;
     if !timing.queued.is_zero() {
         worker.shard.handshake_queued();
@@ -222,8 +224,8 @@ fn take_over(
     outlet.begin_with(tickets);
     let path = EgressPath::of(worker, &mut outlet, choice, &settings.kernel);
     let inbound = Inbound::Tls(Box::new(receiver));
-    let mut connection =
-        Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, Some(facts));
+    let connection = Connection::new(Rc::clone(worker), socket, inbound, outlet, path, client, Some(facts));
+    let mut connection = Box::new(connection);
     connection.unfinished_handshake = unfinished;
     connection.versions = HttpVersions { h1: !http2, h2: http2, h3: false };
     connection.ja4 = ja4;
