@@ -7,23 +7,28 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "rust-tests"
-# A cargo whose first run has one failure; alone, that test ends with the code of the file `alone`.
+# A cargo whose first run has one failure, with the others or in the guest; alone, that test ends with the code of the file `alone`.
 CARGO = """#!/bin/sh
 case "$*" in
   *--exact*) exit "$(cat alone)" ;;
-  *) echo 'test a::b ... FAILED'; exit 101 ;;
+  *--no-run) exit ;;
+  *--test\\ ktls) found=$(cat guest) ;;
+  *) found=$(cat others); test -n "$PENSTOCK_GUEST_APART" || exit 100 ;;
 esac
+echo "test a::b ... $found"
+case $found in ok*) ;; *) exit 101 ;; esac
 """
 
 
 class RustTests(unittest.TestCase):
-    def run_with(self, listed: str, alone: int) -> subprocess.CompletedProcess:
+    def run_with(self, listed: str, alone: int, others="FAILED", guest="ok (1.2 s)") -> subprocess.CompletedProcess:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "scripts").mkdir()
             shutil.copy(SCRIPT, root / "scripts")
             (root / "scripts/unstable-tests").write_text(listed)
-            (root / "alone").write_text(str(alone))
+            for name, text in {"alone": str(alone), "others": others, "guest": guest}.items():
+                (root / name).write_text(text)
             (root / "cargo").write_text(CARGO)
             (root / "cargo").chmod(0o755)
             done = subprocess.run([root / "scripts/rust-tests"], capture_output=True, text=True,
@@ -35,6 +40,16 @@ class RustTests(unittest.TestCase):
         done = self.run_with("# a::b: a comment\na::b:\na::bc: slow\n", 0)
         self.assertEqual((done.returncode, done.noted), (1, ""))
         self.assertIn("mend these tests:\n   a::b\n", done.stdout)
+
+    def test_a_test_that_fails_in_the_guest_fails_the_run(self):
+        done = self.run_with("", 0, others="ok", guest="FAILED (1.2 s)")
+        self.assertEqual((done.returncode, done.noted), (1, ""))
+        self.assertIn("mend these tests:\n   a::b\n", done.stdout)
+
+    def test_a_run_without_a_failure_shows_both_parts(self):
+        done = self.run_with("", 1, others="ok")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, "test a::b ... ok\ntest a::b ... ok (1.2 s)\n")
 
     def test_a_listed_one_with_a_reason_does_not_and_is_named(self):
         done = self.run_with("a::b: the kernel of some machines rounds its timer\n", 0)
