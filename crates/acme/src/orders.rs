@@ -97,6 +97,8 @@ struct Name {
     /// Failed orders in a row.
     failures: u32,
     window: Option<Window>,
+    /// The certificate that the window is for: its issuer's key and its serial number.
+    window_for: Option<(Vec<u8>, Vec<u8>)>,
     /// A page that says why the authority wants this window.
     explanation: Option<String>,
     /// When the authority is asked for its window again.
@@ -123,6 +125,7 @@ impl Orders {
             next: now,
             failures: 0,
             window: None,
+            window_for: None,
             explanation: None,
             window_due: now,
             repeats: 0,
@@ -182,6 +185,7 @@ impl Orders {
         }
         let stored = self.storage.own.certificate(&name);
         if let Some(stored) = &stored {
+            self.forget_other_window(place, stored);
             self.ask_for_window(place, stored).await;
         }
         if let Some(due) = self.not_due(place, stored.as_ref()) {
@@ -199,6 +203,7 @@ impl Orders {
         // Another process may have ordered it just before, or another edge.
         let prepared = self.prepare(&name).await;
         let stored = self.storage.own.certificate(&name);
+        stored.iter().for_each(|stored| self.forget_other_window(place, stored));
         if let Some(due) = self.not_due(place, stored.as_ref()) {
             self.storage.unlock(lock).await;
             return self.wait_for_renewal(place, stored.as_ref(), due);
@@ -282,6 +287,15 @@ impl Orders {
             (status.state, status.error) = (NameState::Valid, None);
             (status.not_after, status.next) = (not_after, Some(due));
         });
+    }
+
+    /// Forgets the window of a certificate that another process or edge has replaced meanwhile.
+    fn forget_other_window(&mut self, place: usize, stored: &Stored) {
+        let name = &mut self.names[place];
+        if name.window_for != stored.facts.identifier {
+            name.window_for.clone_from(&stored.facts.identifier);
+            (name.window, name.explanation, name.window_due) = (None, None, Instant::now());
+        }
     }
 
     /// Asks the authority when it wants the certificate to be renewed, if that is due. Without an answer the window stays.
