@@ -8,16 +8,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, RETRY_AFTER, USER_AGENT};
+use http::header::{AGE, CONNECTION, DATE, HOST, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Request, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use penstock_config::limits;
 use penstock_sys::lock::Unpoisoned;
-use penstock_tls::{Authorities, Outbound};
+use penstock_tls::{Authorities, Outbound, OutboundError};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+use crate::clock::CaClock;
 
 /// Why the authority gave no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,12 +76,13 @@ pub(crate) struct CaClient {
     /// By host and port.
     hosts: Arc<Mutex<HashMap<String, Arc<Outbound>>>>,
     retry_after: RetryAfter,
+    clock: CaClock,
 }
 
 impl CaClient {
-    /// A client that trusts these authorities.
-    pub(crate) fn new(authorities: Authorities, retry_after: RetryAfter) -> Self {
-        Self { authorities, hosts: Arc::default(), retry_after }
+    /// A client that trusts these authorities, and notes what they say.
+    pub(crate) fn new(authorities: Authorities, retry_after: RetryAfter, clock: CaClock) -> Self {
+        Self { authorities, hosts: Arc::default(), retry_after, clock }
     }
 
     async fn exchange(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, CaError> {
@@ -87,7 +90,12 @@ impl CaClient {
         let (host, port) = host_and_port(&parts.uri)?;
         let tls = self.tls(&host)?;
         let socket = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
-        let stream = tls.connect(socket).await.map_err(unreachable)?;
+        let stream = tls.connect(socket).await.map_err(|error| {
+            if matches!(error, OutboundError::CertificateTime(_)) {
+                self.clock.fail_to_verify();
+            }
+            unreachable(error)
+        })?;
         let authority = parts.uri.authority().map(ToString::to_string).unwrap_or_default();
         let field = |value: &str| HeaderValue::from_str(value).map_err(unreachable);
         parts.headers.insert(HOST, field(&authority)?);
@@ -115,6 +123,8 @@ impl CaClient {
             () = driven => return Err(CaError::Timeout),
         };
         self.retry_after.note(parts.status, parts.headers.get(RETRY_AFTER));
+        let field = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        self.clock.hear(field(DATE), field(AGE));
         let is_problem = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&body).is_ok();
         if (parts.status.is_client_error() || parts.status.is_server_error()) && !is_problem {
             return Err(CaError::Status(parts.status));

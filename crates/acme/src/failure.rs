@@ -111,7 +111,7 @@ fn ca_says(problem: &Problem) -> String {
 }
 
 /// The text without control characters, cut to a bounded length.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let shown = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     shown.take(limits::ACME_WORDS_CHARACTERS).collect()
 }

@@ -19,6 +19,7 @@
 mod account;
 mod challenge;
 mod client;
+mod clock;
 mod failure;
 mod order;
 mod orders;
@@ -28,6 +29,7 @@ mod shared;
 mod status;
 mod storage;
 
+pub use clock::ClockFault;
 pub use orders::Acme;
 pub use self_signed::{placeholder, self_signed};
 pub use status::{AcmeStatus, NameState, NameStatus, OrderOutcome};

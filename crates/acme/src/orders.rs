@@ -14,9 +14,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::account;
 use crate::client::{CaClient, RetryAfter};
-use crate::failure::{Failure, is_bad_nonce, is_unknown_account};
+use crate::clock::{CaClock, ClockFault, OwnTime};
+use crate::failure::{Failure, is_bad_nonce, is_unknown_account, one_line};
 use crate::order::{OrderError, order};
-use crate::schedule::{Window, pause, random, renewal};
+use crate::schedule::{Window, is_wanted_early, pause, random, renewal, rest};
 use crate::shared::SharedStorage;
 use crate::status::{AcmeStatus, NameState, OrderOutcome};
 use crate::storage::{OrderLock, Storage, Stored};
@@ -80,6 +81,9 @@ struct Orders {
     status: Arc<AcmeStatus>,
     client: CaClient,
     retry_after: RetryAfter,
+    clock: CaClock,
+    /// The fault of this machine's clock that the log has.
+    reported: Option<ClockFault>,
     /// Opened when it is needed first.
     account: Option<Account>,
     names: Vec<Name>,
@@ -93,38 +97,84 @@ struct Name {
     /// Failed orders in a row.
     failures: u32,
     window: Option<Window>,
+    /// The certificate that the window is for: its issuer's key and its serial number.
+    window_for: Option<(Vec<u8>, Vec<u8>)>,
+    /// A page that says why the authority wants this window.
+    explanation: Option<String>,
     /// When the authority is asked for its window again.
     window_due: Instant,
-    /// When this process ordered it last.
-    ordered: Option<Instant>,
+    /// Orders in a row after which the certificate was due again at once.
+    repeats: u32,
+    /// Until when the last order of this process is not followed by another one.
+    rests: Option<Instant>,
+    /// Whether the last look failed for want of the authority, so that another one costs no order.
+    is_cut_off: bool,
 }
+
+type Suggestion = (SystemTime, SystemTime, Duration, Option<String>);
 
 impl Orders {
     fn new(settings: Settings, storage: SharedStorage, status: Arc<AcmeStatus>) -> Self {
         let retry_after = RetryAfter::default();
-        let client = CaClient::new(settings.authorities.clone(), retry_after.clone());
+        let clock = CaClock::default();
+        status.follow(clock.clone());
+        let client = CaClient::new(settings.authorities.clone(), retry_after.clone(), clock.clone());
         let now = Instant::now();
         let name = |name: &String| Name {
             name: name.clone(),
             next: now,
             failures: 0,
             window: None,
+            window_for: None,
+            explanation: None,
             window_due: now,
-            ordered: None,
+            repeats: 0,
+            rests: None,
+            is_cut_off: false,
         };
         let names = settings.names.iter().map(name).collect();
-        Self { settings, storage, status, client, retry_after, account: None, names }
+        let (reported, account) = (None, None);
+        Self { settings, storage, status, client, retry_after, clock, reported, account, names }
     }
 
     async fn run(mut self) {
+        let mut seen = OwnTime::now();
         while let Some(place) = (0..self.names.len()).min_by_key(|place| self.names[*place].next) {
             let left = self.names[place].next.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.attend(place).await;
             } else {
-                sleep(left).await;
+                sleep(left.min(Duration::from_secs(limits::ACME_CLOCK_LOOK_SECONDS))).await;
+            }
+            if seen.was_set_since() {
+                self.clock_was_set();
+            }
+            seen = OwnTime::now();
+            self.report_clock();
+        }
+    }
+
+    /// Looks at each certificate again. An order that the authority has rejected waits for its time.
+    fn clock_was_set(&mut self) {
+        tracing::info!("acme: the clock of this machine was set; looking at the certificates again");
+        let now = Instant::now();
+        for name in &mut self.names {
+            name.window_due = now;
+            if name.failures == 0 || name.is_cut_off {
+                name.next = now;
             }
         }
+    }
+
+    fn report_clock(&mut self) {
+        let fault = self.clock.fault();
+        match (self.reported, fault) {
+            (Some(reported), Some(fault)) if reported.is_like(fault) => return,
+            (None, None) => return,
+            (_, Some(fault)) => tracing::warn!("acme: {fault}"),
+            (Some(_), None) => tracing::info!("acme: the clock of this machine agrees with the CA's"),
+        }
+        self.reported = fault;
     }
 
     /// Looks at the certificate of a name, and orders one if it is due.
@@ -135,6 +185,7 @@ impl Orders {
         }
         let stored = self.storage.own.certificate(&name);
         if let Some(stored) = &stored {
+            self.forget_other_window(place, stored);
             self.ask_for_window(place, stored).await;
         }
         if let Some(due) = self.not_due(place, stored.as_ref()) {
@@ -150,15 +201,19 @@ impl Orders {
             Err(error) => return self.failed(place, &error.into()),
         };
         // Another process may have ordered it just before, or another edge.
-        let exchanged = self.storage.exchange(&name).await;
+        let prepared = self.prepare(&name).await;
         let stored = self.storage.own.certificate(&name);
+        stored.iter().for_each(|stored| self.forget_other_window(place, stored));
         if let Some(due) = self.not_due(place, stored.as_ref()) {
             self.storage.unlock(lock).await;
             return self.wait_for_renewal(place, stored.as_ref(), due);
         }
-        if let Err(error) = exchanged {
+        if let Err(failure) = prepared {
             self.storage.unlock(lock).await;
-            return self.failed(place, &error.into());
+            return self.failed(place, &failure.with_retry_after(&self.retry_after));
+        }
+        if let Some(words) = self.early_wish(place) {
+            tracing::info!("acme: {name}: {words}");
         }
         self.status.change(&name, |status| status.state = NameState::Ordering);
         self.storage.own.sweep_answers(SystemTime::now());
@@ -179,21 +234,50 @@ impl Orders {
         }
     }
 
+    /// Takes over what other edges have, and opens the account. From then on the authority's clock is known.
+    async fn prepare(&mut self, name: &str) -> Result<(), Failure> {
+        self.storage.exchange(name).await?;
+        if self.account.is_none() {
+            self.account = Some(account::open(&self.settings, &self.storage.own, &self.client).await?);
+        }
+        Ok(())
+    }
+
+    /// That the authority wants the certificate to be replaced before its time, and where it says why.
+    fn early_wish(&self, place: usize) -> Option<String> {
+        let name = &self.names[place];
+        let stored = self.storage.own.certificate(&name.name)?;
+        is_wanted_early(&stored, name.window, self.clock.now()).then(|| {
+            let explanation = name.explanation.iter().map(|url| format!(" ({url})"));
+            let words = "the CA wants the certificate to be replaced at once; it may have revoked it";
+            format!("{words}{}", explanation.collect::<String>())
+        })
+    }
+
     /// When the certificate is renewed, if that is not now.
     fn not_due(&self, place: usize, stored: Option<&Stored>) -> Option<SystemTime> {
-        let now = SystemTime::now();
+        let now = self.clock.now();
         let name = &self.names[place];
-        // An authority that always wants a renewal gets one an hour.
-        let is_recent =
-            |ordered: Instant| ordered.elapsed() < Duration::from_secs(limits::ACME_WINDOW_SECONDS);
-        let window = name.window.filter(|_| !name.ordered.is_some_and(is_recent));
-        Some(renewal(stored?, window, now)).filter(|due| *due > now)
+        let rested = name.rests.map_or(now, |until| now + until.saturating_duration_since(Instant::now()));
+        Some(renewal(stored?, name.window, now).max(rested)).filter(|due| *due > now)
     }
 
     fn wait_for_renewal(&mut self, place: usize, stored: Option<&Stored>, due: SystemTime) {
+        let now = self.clock.now();
         let name = &mut self.names[place];
-        name.failures = 0;
-        let until_due = due.duration_since(SystemTime::now()).unwrap_or_default();
+        (name.failures, name.is_cut_off) = (0, false);
+        if name.rests.is_none_or(|until| until <= Instant::now()) {
+            name.repeats = 0;
+        } else if let Some(stored) = stored
+            && renewal(stored, name.window, now) <= now
+        {
+            tracing::warn!(
+                "acme: the certificate for {} is due again just after its order; the next order is in {} s",
+                name.name,
+                due.duration_since(now).unwrap_or_default().as_secs()
+            );
+        }
+        let until_due = due.duration_since(now).unwrap_or_default();
         // The system's clock may be set meanwhile.
         let longest = Duration::from_secs(limits::ACME_CHECK_SECONDS);
         let until_window = name.window_due.saturating_duration_since(Instant::now());
@@ -205,6 +289,15 @@ impl Orders {
         });
     }
 
+    /// Forgets the window of a certificate that another process or edge has replaced meanwhile.
+    fn forget_other_window(&mut self, place: usize, stored: &Stored) {
+        let name = &mut self.names[place];
+        if name.window_for != stored.facts.identifier {
+            name.window_for.clone_from(&stored.facts.identifier);
+            (name.window, name.explanation, name.window_due) = (None, None, Instant::now());
+        }
+    }
+
     /// Asks the authority when it wants the certificate to be renewed, if that is due. Without an answer the window stays.
     async fn ask_for_window(&mut self, place: usize, stored: &Stored) {
         if self.names[place].window_due > Instant::now() {
@@ -213,7 +306,8 @@ impl Orders {
         let asked = self.window(stored).await;
         let name = &mut self.names[place];
         let pause = match asked {
-            Ok(Some((start, end, pause))) => {
+            Ok(Some((start, end, pause, explanation))) => {
+                name.explanation = explanation;
                 if !name.window.is_some_and(|known| known.is(start, end)) {
                     name.window = Some(Window::choose(start, end, random()));
                 }
@@ -229,22 +323,27 @@ impl Orders {
         name.window_due = Instant::now() + pause;
     }
 
-    /// The window of a certificate, and when to ask again; `None` if the authority or the certificate has none.
-    async fn window(
-        &mut self,
-        stored: &Stored,
-    ) -> Result<Option<(SystemTime, SystemTime, Duration)>, Failure> {
-        let Some(identifier) = account::identifier(&stored.facts) else { return Ok(None) };
+    /// The window of a certificate, when to ask again, and a page that explains it; `None` if the authority or the certificate has none.
+    async fn window(&mut self, stored: &Stored) -> Result<Option<Suggestion>, Failure> {
         if self.account.is_none() {
             self.account = account::stored(&self.storage.own, &self.client).await?;
         }
         let Some(account) = &self.account else { return Ok(None) };
+        let Some(identifier) = account::identifier(&stored.facts) else {
+            self.account = None;
+            return Ok(None);
+        };
         match account.renewal_info(&identifier).await {
             Ok((info, pause)) => {
                 let window = info.suggested_window;
-                Ok(Some((window.start.into(), window.end.into(), pause)))
+                let explanation = info.explanation_url.as_deref().map(one_line);
+                Ok(Some((window.start.into(), window.end.into(), pause, explanation)))
             }
-            Err(instant_acme::Error::Unsupported(_)) => Ok(None),
+            Err(instant_acme::Error::Unsupported(_)) => {
+                // The next question reads the authority's directory again, and with it the time.
+                self.account = None;
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -286,12 +385,15 @@ impl Orders {
 
     fn issued(&mut self, place: usize) {
         let name = &mut self.names[place];
-        (name.failures, name.window) = (0, None);
-        (name.ordered, name.window_due) = (Some(Instant::now()), Instant::now());
-        name.next = Instant::now();
+        let now = Instant::now();
+        let facts = self.storage.own.certificate(&name.name).map(|stored| stored.facts);
+        let life = facts.as_ref().and_then(|facts| facts.not_after.duration_since(facts.not_before).ok());
+        name.repeats = name.repeats.saturating_add(1);
+        name.rests = Some(now + rest(name.repeats, life.unwrap_or_default()));
+        (name.failures, name.is_cut_off, name.window) = (0, false, None);
+        (name.next, name.window_due) = (now, now);
         self.status.count(OrderOutcome::Issued);
         let now = SystemTime::now();
-        let facts = self.storage.own.certificate(&name.name).map(|stored| stored.facts);
         if facts.is_some_and(|facts| facts.not_before > now || facts.not_after < now) {
             tracing::warn!(
                 "acme: the new certificate for {} is not valid now; set the clock of this machine",
@@ -302,15 +404,17 @@ impl Orders {
     }
 
     fn failed(&mut self, place: usize, failure: &Failure) {
+        let wish = self.early_wish(place).map(|wish| format!("; {wish}")).unwrap_or_default();
+        let words = format!("{}{wish}", failure.words);
         let name = &mut self.names[place];
         name.failures = name.failures.saturating_add(1);
+        name.is_cut_off = failure.outcome == OrderOutcome::Unavailable;
         let pause = pause(name.failures, failure, random());
         self.status.count(failure.outcome);
-        self.status.change(&name.name, |status| status.error = Some(failure.words.clone()));
+        self.status.change(&name.name, |status| status.error = Some(words.clone()));
         tracing::warn!(
-            "acme: no certificate for {}: {}; the next attempt is in {} s",
+            "acme: no certificate for {}: {words}; the next attempt is in {} s",
             name.name,
-            failure.words,
             pause.as_secs()
         );
         self.show(place, NameState::Failing, pause);

@@ -45,6 +45,21 @@ pub(crate) fn renewal(stored: &Stored, window: Option<Window>, now: SystemTime) 
     if stored.written > now { usual } else { usual.max(stored.written + life / 3) }
 }
 
+/// Whether the authority wants a certificate to be replaced at once that is not due by its age. It does so with those that it has
+/// revoked (RFC 9773 section 4.2).
+pub(crate) fn is_wanted_early(stored: &Stored, window: Option<Window>, now: SystemTime) -> bool {
+    window.is_some_and(|window| window.end <= now) && renewal(stored, None, now) > now
+}
+
+/// How long an order is not followed by another one for the same name, after a number of orders in a row whose certificates were due
+/// at once.
+///
+/// An authority that always wants a renewal, or that is wrong about the time, would else be asked for certificates without end.
+pub(crate) fn rest(orders: u32, life: Duration) -> Duration {
+    let growth = 4_u64.saturating_pow(orders.saturating_sub(1));
+    Duration::from_secs(limits::ACME_REST_SECONDS.saturating_mul(growth)).min(life / 3)
+}
+
 /// The pause after a number of failures in a row, the last of which is given. `random` is from 0 to 1.
 ///
 /// An order that an authority rejects counts against its limits, so those pauses are the longer ones.
@@ -112,10 +127,26 @@ mod tests {
         let fresh = stored(90.0, at(0.0));
         let revoked = Window::choose(at(-2.0), at(-1.0), 0.5);
         assert_eq!(renewal(&fresh, Some(revoked), at(1.0)), at(-1.5));
+        assert!(is_wanted_early(&fresh, Some(revoked), at(1.0)));
+        assert!(!is_wanted_early(&fresh, Some(revoked), at(61.0)), "it is due anyway");
         let late = Window::choose(at(100.0), at(101.0), 0.0);
         assert_eq!(renewal(&fresh, Some(late), at(1.0)), at(81.0));
         let reversed = Window::choose(at(50.0), at(40.0), 1.0);
         assert_eq!(renewal(&fresh, Some(reversed), at(1.0)), at(50.0));
+    }
+
+    #[test]
+    fn an_authority_that_always_wants_a_renewal_gets_five_a_week_at_first() {
+        let mut start = Duration::ZERO;
+        let starts: Vec<Duration> = (1..=9)
+            .map(|orders| {
+                start += rest(orders, 90 * DAY);
+                start
+            })
+            .collect();
+        assert_eq!(starts.iter().filter(|start| **start < 7 * DAY).count(), 4, "after the first one");
+        assert_eq!(rest(u32::MAX, 90 * DAY), 30 * DAY);
+        assert_eq!(rest(1, Duration::from_secs(15)), Duration::from_secs(5), "short lives");
     }
 
     #[test]

@@ -117,18 +117,17 @@ impl FleetShare {
         }
     }
 
-    /// Takes the certificate of the fleet over if it is newer than the one that is here, and shares this one if it is not.
+    /// Takes the certificate of the fleet over if it is newer than the one that is here, and shares this one if that is newer.
     async fn exchange_certificate(&self, storage: &Storage, name: &str) -> Result<(), StorageError> {
         let key = certificate_name(storage, name);
         let Ok(found) = self.files.get(&key).await else { return Ok(()) };
-        let end = |pem: &[u8]| RenewalFacts::from_pem(pem).ok().map(|facts| facts.not_after);
-        let theirs = found.as_ref().and_then(|pem| end(pem.expose()));
-        let own = storage.certificate_pem(name);
-        let own_end = own.as_deref().and_then(end);
-        match (found, own, own_end) {
-            (Some(pem), _, _) if theirs > own_end => storage.replace_certificate(name, pem.expose()),
-            (_, Some(pem), Some(own_end)) if theirs < Some(own_end) => {
-                if let Ok(left) = own_end.duration_since(SystemTime::now()) {
+        let theirs = found.as_ref().and_then(|pem| validity(pem.expose()));
+        let pem = storage.certificate_pem(name);
+        let own = pem.as_deref().and_then(validity);
+        match (found, pem, own) {
+            (Some(pem), _, _) if theirs > own => storage.replace_certificate(name, pem.expose()),
+            (_, Some(pem), Some((_, end))) if theirs < own => {
+                if let Ok(left) = end.duration_since(SystemTime::now()) {
                     report("a certificate", self.files.put(&key, &pem, left).await);
                 }
                 Ok(())
@@ -177,6 +176,12 @@ impl FleetShare {
     }
 }
 
+/// Begin and end of a certificate: the greater pair is the newer one. It may end earlier, if the authority or the profile has changed
+/// how long certificates live.
+fn validity(pem: &[u8]) -> Option<(SystemTime, SystemTime)> {
+    RenewalFacts::from_pem(pem).ok().map(|facts| (facts.not_before, facts.not_after))
+}
+
 /// The file and the content of an answer of another edge.
 fn answer_of(storage: &Storage, record: &[u8]) -> Option<(PathBuf, Vec<u8>)> {
     let end = record.iter().position(|byte| *byte == b'\n')?;
@@ -199,5 +204,24 @@ fn certificate_name(storage: &Storage, name: &str) -> String {
 fn report(what: &str, put: Result<(), NoAnswer>) {
     if let Err(error) = put {
         tracing::warn!("acme: {what} did not reach the other edges: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_with_a_shorter_life_is_newer_than_one_that_began_before_it() {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let now = SystemTime::now();
+        let made = |begin: SystemTime, life: Duration| {
+            let mut params = rcgen::CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+            (params.not_before, params.not_after) = (begin.into(), (begin + life).into());
+            params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
+        };
+        let (revoked, short) = (made(now - DAY, 90 * DAY), made(now, 6 * DAY));
+        assert!(validity(short.as_bytes()) > validity(revoked.as_bytes()));
+        assert!(validity(revoked.as_bytes()) > validity(b"garbage"));
     }
 }

@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use penstock_sys::lock::Unpoisoned;
 
+use crate::clock::{CaClock, ClockFault};
+
 /// How an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderOutcome {
@@ -92,6 +94,7 @@ pub struct AcmeStatus(Mutex<Statuses>);
 struct Statuses {
     names: Vec<NameStatus>,
     outcomes: [u64; OrderOutcome::ALL.len()],
+    clock: CaClock,
 }
 
 impl AcmeStatus {
@@ -103,6 +106,17 @@ impl AcmeStatus {
     /// Orders by their outcome, in the order of [`OrderOutcome::ALL`].
     pub fn outcomes(&self) -> [u64; OrderOutcome::ALL.len()] {
         self.0.lock().unpoisoned().outcomes
+    }
+
+    /// What is wrong with the clock of this machine now, to judge by the authority.
+    pub fn clock_fault(&self) -> Option<ClockFault> {
+        let clock = self.0.lock().unpoisoned().clock.clone();
+        clock.fault()
+    }
+
+    /// Follows what is known of the authority's clock.
+    pub(crate) fn follow(&self, clock: CaClock) {
+        self.0.lock().unpoisoned().clock = clock;
     }
 
     /// Forgets all names, and takes these.

@@ -50,6 +50,8 @@ pub struct OrdersReading {
     pub outcomes: Vec<(&'static str, u64)>,
     /// Each name.
     pub names: Vec<OrderedName>,
+    /// What is wrong with the clock of this machine, to judge by the authority.
+    pub clock: Option<String>,
 }
 
 /// A name whose certificate is ordered.

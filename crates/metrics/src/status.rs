@@ -261,6 +261,7 @@ impl OrdersReading {
         json!({
             "orders": outcomes.collect::<Map<_, _>>(),
             "names": self.names.iter().map(name).collect::<Vec<_>>(),
+            "clock": self.clock,
         })
     }
 }

@@ -89,7 +89,7 @@ pub(crate) trait Service {
     fn drain(&mut self) -> Duration;
 
     /// A function that blocks until everything has ended; called after [`Self::drain`].
-    fn wait(&self) -> impl FnOnce() + Send + 'static;
+    fn wait(&mut self) -> impl FnOnce() + Send + 'static;
 
     /// Ends everything at once.
     fn stop(&mut self);
@@ -129,6 +129,9 @@ impl Control {
     }
 }
 
+/// The end of a line in the log about a drain.
+const STOP_HINT: &str = "; another signal stops at once";
+
 /// How often a lame duck looks whether its connections have ended.
 const LAME_DUCK_TICK: Duration = Duration::from_millis(50);
 
@@ -153,6 +156,8 @@ enum Phase {
     Draining {
         ended: oneshot::Receiver<()>,
         has_successor: bool,
+        /// Whether a signal to stop has come.
+        is_stopped: bool,
     },
 }
 
@@ -233,6 +238,12 @@ async fn obey(mut signals: Signals, mut service: impl Service) {
                 service.end_successor();
                 Phase::HandingOver { outcome, ends: true }
             }
+            // A service manager tells all its processes, and this one is about to end.
+            (Event::Terminate, Phase::Succeeded { .. }) => drain_for_successor(&mut service, true),
+            (Event::Terminate, Phase::Draining { ended, has_successor, is_stopped: false }) => {
+                tracing::info!("draining already: running responses may finish{STOP_HINT}");
+                Phase::Draining { ended, has_successor, is_stopped: true }
+            }
             (Event::Terminate, phase) => {
                 tracing::info!("stopping at once");
                 return stop(&mut service, phase).await;
@@ -300,18 +311,21 @@ fn follow_successor(service: &mut impl Service, phase: Phase) -> Phase {
     }
     let now = Instant::now();
     if now >= end || (now >= least && service.is_empty()) {
-        return drain_for_successor(service);
+        return drain_for_successor(service, ends);
     }
     service.tell_changes();
     Phase::Succeeded { least, end, ends }
 }
 
 /// Ends what is left. The service manager watches the successor by now, and is not told.
-fn drain_for_successor(service: &mut impl Service) -> Phase {
+fn drain_for_successor(service: &mut impl Service, is_stopped: bool) -> Phase {
     let longest = service.drain();
     service.tell_successor();
-    tracing::info!("running responses may finish within {longest:?}; a signal stops at once");
-    Phase::Draining { ended: watch(service.wait()), has_successor: true }
+    tracing::info!(
+        "running responses may finish within {longest:?}{}",
+        if is_stopped { STOP_HINT } else { "" }
+    );
+    Phase::Draining { ended: watch(service.wait()), has_successor: true, is_stopped }
 }
 
 /// The first signal to stop.
@@ -331,8 +345,8 @@ fn begin_to_end(service: &mut impl Service) -> Phase {
 fn drain(service: &mut impl Service) -> Phase {
     // Before the line in the log, so that health checks agree with it.
     systemd::stopping(service.drain() + END_LIMIT);
-    tracing::info!("draining: running responses may finish; another signal stops at once");
-    Phase::Draining { ended: watch(service.wait()), has_successor: false }
+    tracing::info!("draining: running responses may finish{STOP_HINT}");
+    Phase::Draining { ended: watch(service.wait()), has_successor: false, is_stopped: true }
 }
 
 /// Another signal to stop: ends everything now.

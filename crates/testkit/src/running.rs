@@ -27,11 +27,17 @@ pub(crate) struct Program {
 impl Program {
     /// Starts it with nothing of this environment but where programs are.
     pub(crate) fn start(arguments: &[&str], config: &Path, unprivileged: bool) -> Self {
-        Self::start_file(program(), arguments, config, unprivileged)
+        Self::start_file(program(), arguments, config, unprivileged, &[])
     }
 
-    /// The same with another file that has the program.
-    pub(crate) fn start_file(program: &str, arguments: &[&str], config: &Path, unprivileged: bool) -> Self {
+    /// The same with another file that has the program, and more in the environment.
+    pub(crate) fn start_file(
+        program: &str,
+        arguments: &[&str],
+        config: &Path,
+        unprivileged: bool,
+        environment: &[(String, String)],
+    ) -> Self {
         let mut command = if unprivileged && rustix::process::geteuid().is_root() {
             let mut setpriv = Command::new("setpriv");
             setpriv.args(["--bounding-set", "-dac_override,-dac_read_search", program]);
@@ -42,6 +48,7 @@ impl Program {
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         // Used by the module of SoftHSM only.
         command.env("SOFTHSM2_CONF", config.with_file_name("softhsm2.conf"));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.args(arguments).arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         adopt_orphans();

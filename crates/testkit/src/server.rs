@@ -36,6 +36,7 @@ pub struct Server {
     expected: Mutex<Vec<String>>,
     tolerated: Mutex<Vec<String>>,
     files: AtomicU64,
+    environment: Vec<(String, String)>,
 }
 
 /// The addresses that a server's configurations name, each once however often they are written.
@@ -91,7 +92,7 @@ impl Server {
         fs::write(&file, ports.fill(setup)).unwrap();
         let own = setup.replaceable.then(|| link_program(directory.path()));
         let own = own.unwrap_or_else(|| program().to_owned());
-        let (program, listeners) = start_serving(&own, &file, setup.unprivileged);
+        let (program, listeners) = start_serving(&own, &file, setup.unprivileged, &setup.environment);
         Self {
             directory,
             certificates,
@@ -101,6 +102,7 @@ impl Server {
             expected: Mutex::default(),
             tolerated: Mutex::default(),
             files: AtomicU64::new(0),
+            environment: setup.environment.clone(),
         }
     }
 
@@ -112,7 +114,8 @@ impl Server {
             self.signal(signal);
             self.wait();
         }
-        let (program, listeners) = start_serving(program(), &self.directory().join("penstock.yaml"), false);
+        let file = self.directory().join("penstock.yaml");
+        let (program, listeners) = start_serving(program(), &file, false, &self.environment);
         self.program = Mutex::new(program);
         self.listeners = listeners;
     }
@@ -380,8 +383,13 @@ impl Drop for Server {
 }
 
 /// Starts the program and waits until it serves.
-fn start_serving(file: &str, config: &Path, unprivileged: bool) -> (Program, Vec<Listener>) {
-    let program = Program::start_file(file, &["serve", "-c"], config, unprivileged);
+fn start_serving(
+    file: &str,
+    config: &Path,
+    unprivileged: bool,
+    environment: &[(String, String)],
+) -> (Program, Vec<Listener>) {
+    let program = Program::start_file(file, &["serve", "-c"], config, unprivileged, environment);
     program.wait_until_it_says("ready, workers");
     let listeners = program.said().iter().filter_map(|line| Listener::in_line(line)).collect();
     (program, listeners)

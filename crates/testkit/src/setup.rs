@@ -19,6 +19,7 @@ pub struct Setup {
     log: Option<String>,
     pub(crate) unprivileged: bool,
     pub(crate) replaceable: bool,
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 impl Default for Setup {
@@ -39,6 +40,7 @@ impl Setup {
             limits: BTreeMap::new(),
             unprivileged: false,
             replaceable: false,
+            environment: Vec::new(),
             sections: Vec::new(),
             whole: None,
             access_log: None,
@@ -109,6 +111,12 @@ impl Setup {
     /// Starts the program from a file in the directory of the server, for [`Server::replace_program`](crate::Server::replace_program).
     pub fn replaceable(mut self) -> Self {
         self.replaceable = true;
+        self
+    }
+
+    /// Sets a variable of the program's environment.
+    pub fn environment(mut self, name: &str, value: impl Display) -> Self {
+        self.environment.push((name.to_owned(), value.to_string()));
         self
     }
 

@@ -129,6 +129,8 @@ impl Eq for ClientIdentity {}
 pub enum OutboundError {
     /// Its certificate does not verify, for this reason.
     Certificate(String),
+    /// The same because it has ended or has not begun, by the clock of this machine.
+    CertificateTime(String),
     /// The server does not support TLS 1.2, refused, or disconnected.
     Handshake(String),
 }
@@ -136,7 +138,9 @@ pub enum OutboundError {
 impl fmt::Display for OutboundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Certificate(reason) => write!(f, "its certificate does not verify: {reason}"),
+            Self::Certificate(reason) | Self::CertificateTime(reason) => {
+                write!(f, "its certificate does not verify: {reason}")
+            }
             Self::Handshake(reason) => write!(f, "the TLS handshake failed: {reason}"),
         }
     }
@@ -233,7 +237,18 @@ impl Outbound {
                 Some(Err(X509VerifyError::INVALID_CALL)) | Some(Ok(())) | None => {
                     OutboundError::Handshake(error.to_string())
                 }
-                Some(Err(reason)) => OutboundError::Certificate(reason.error_string().to_owned()),
+                Some(Err(reason)) => {
+                    let is_time = matches!(
+                        reason,
+                        X509VerifyError::CERT_HAS_EXPIRED | X509VerifyError::CERT_NOT_YET_VALID
+                    );
+                    let words = reason.error_string().to_owned();
+                    if is_time {
+                        OutboundError::CertificateTime(words)
+                    } else {
+                        OutboundError::Certificate(words)
+                    }
+                }
             }
         })
     }

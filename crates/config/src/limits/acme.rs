@@ -37,9 +37,18 @@ pub const ACME_LOCK_SECONDS: u64 = 2;
 /// The longest time between two looks at a certificate, in seconds: the clock may be set.
 pub const ACME_CHECK_SECONDS: u64 = 3600;
 
-/// The pause after a failed question for renewal information, and the shortest time between two orders that such information
-/// asks for, in seconds.
+/// The pause after a failed question for renewal information, in seconds.
 pub const ACME_WINDOW_SECONDS: u64 = 3600;
+
+/// The shortest time between two orders of a name whose certificate is due again at once, in seconds; it quadruples up to a third of
+/// the certificate's life. Authorities allow five certificates a week for the same names.
+pub const ACME_REST_SECONDS: u64 = 3600;
+
+/// How far the clock of this machine may differ from the authority's, in seconds, before renewals follow the authority's.
+pub const ACME_CLOCK_SECONDS: u64 = 300;
+
+/// How often the clock of this machine is looked at, in seconds: it may be set.
+pub const ACME_CLOCK_LOOK_SECONDS: u64 = 10;
 
 /// The shortest time between two questions for renewal information, in seconds (RFC 9773 section 4.3.2).
 pub const ACME_WINDOW_SECONDS_MIN: u64 = 60;

@@ -273,7 +273,8 @@ export const TABLES = [
       const rows = names.map((one) => [one.name, [one.state, one.error ? 'bad' : one.not_after_timestamp_seconds ? 'ok' : ''],
         day(one.not_after_timestamp_seconds), day(one.next_timestamp_seconds), [one.error ?? '', one.error ? 'bad' : '']]);
       return [table(['name', 'state', 'ends', 'next attempt', 'last error, in words of the authority'], rows),
-        el('p', { class: 'foot' }, list(status.acme.orders))];
+        el('p', { class: 'foot' }, list(status.acme.orders)),
+        ...(status.acme.clock ? [el('p', { class: 'foot' }, status.acme.clock)] : [])];
     },
   },
   {

@@ -263,6 +263,7 @@ fn orders(status: &AcmeStatus) -> Option<OrdersReading> {
             .map(|state| (state.label(), names.iter().filter(|one| one.state == state).count() as u64)),
         outcomes: OrderOutcome::ALL.map(OrderOutcome::label).into_iter().zip(status.outcomes()).collect(),
         names: names.into_iter().map(reading).collect(),
+        clock: status.clock_fault().map(|fault| fault.to_string()),
     })
 }
 

@@ -20,6 +20,7 @@ fn full_orders() -> OrdersReading {
             next: Some(at(192)),
             error: None,
         }],
+        clock: None,
     }
 }
 

@@ -165,7 +165,7 @@ pub(super) async fn shake_hands(server: &Server, socket: TcpStream) -> Result<Ou
     tls.connect(socket).await.map_err(|error| {
         server.set_fault(error.to_string());
         match &error {
-            OutboundError::Certificate(_) => OriginError::Certificate,
+            OutboundError::Certificate(_) | OutboundError::CertificateTime(_) => OriginError::Certificate,
             OutboundError::Handshake(_) => OriginError::Handshake,
         }
     })

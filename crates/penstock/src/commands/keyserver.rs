@@ -182,7 +182,7 @@ impl Service for Running {
         self.keyserver.drain()
     }
 
-    fn wait(&self) -> impl FnOnce() + Send + 'static {
+    fn wait(&mut self) -> impl FnOnce() + Send + 'static {
         let keyserver = Arc::clone(&self.keyserver);
         move || keyserver.wait()
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use penstock_config::{Admin, Config, Fault, Fleet};
 use penstock_console::AdminSocket;
@@ -18,7 +18,7 @@ use crate::arguments::ServeArgs;
 use crate::control::{Control, HandOverOutcome, Service};
 use crate::failure::Failure;
 use crate::ports::wait_while_in_use;
-use crate::succession::{Accepted, Estate, Predecessor, Program};
+use crate::succession::{Accepted, Estate, Predecessor, PredecessorEnd, Program};
 use crate::{descriptors, findings, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
@@ -33,6 +33,9 @@ use hand_over::SuccessorState;
 
 /// The port without a configuration file.
 const DEFAULT_PORT: u16 = 8443;
+
+/// How much longer than its own responses a process that stops waits for the one before it.
+const PREDECESSOR_MARGIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     let program = Program::of_this_process();
@@ -74,18 +77,18 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
         _ => None,
     };
     log_start(arguments, &config, &server, admin.as_ref());
-    match predecessor {
-        // It tells the service manager which process is the main one.
-        Some(predecessor) => {
-            predecessor.succeed(&server).map_err(Failure::machine("start a thread"))?;
-        }
-        None => systemd::ready(),
+    // It tells the service manager which process is the main one.
+    let predecessor = predecessor.map(|predecessor| predecessor.succeed(&server)).transpose();
+    let predecessor = predecessor.map_err(Failure::machine("start a thread"))?;
+    if predecessor.is_none() {
+        systemd::ready();
     }
     if config.listeners.iter().any(|listener| listener.tls) {
         calibration::start(Arc::clone(server.collector()));
     }
     let file = arguments.from.config.clone();
-    control.run(Running { server, admin, file, config, program, successor: SuccessorState::None });
+    let successor = SuccessorState::None;
+    control.run(Running { server, admin, file, config, program, predecessor, successor });
     Ok(())
 }
 
@@ -252,6 +255,8 @@ struct Running {
     config: Config,
     /// How this process was started.
     program: io::Result<Program>,
+    /// Until this process ends.
+    predecessor: Option<PredecessorEnd>,
     successor: SuccessorState,
 }
 
@@ -371,9 +376,19 @@ impl Service for Running {
         self.config.limits.drain_deadline
     }
 
-    fn wait(&self) -> impl FnOnce() + Send + 'static {
+    fn wait(&mut self) -> impl FnOnce() + Send + 'static {
         let server = Arc::clone(&self.server);
-        move || server.wait()
+        let predecessor = self.predecessor.take().filter(PredecessorEnd::is_awaited);
+        let longest = self.config.limits.drain_deadline + PREDECESSOR_MARGIN;
+        let begin = Instant::now();
+        move || {
+            server.wait();
+            // A service manager ends the rest of its processes as soon as the main one has ended.
+            if let Some(predecessor) = predecessor {
+                tracing::info!("waiting for the process before, which still sends responses");
+                predecessor.wait(longest.saturating_sub(begin.elapsed()));
+            }
+        }
     }
 
     fn stop(&mut self) {

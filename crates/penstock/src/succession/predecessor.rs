@@ -1,12 +1,14 @@
 //! The process that this one succeeds.
 
+use std::convert::Infallible;
 use std::env;
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use penstock_console::AdminSocket;
 use penstock_edge::{BusySlots, GivenTier, Inheritance, ListenSocket, QuicPassage, Server};
@@ -63,11 +65,15 @@ impl Predecessor {
     ///
     /// # Errors
     /// When the system has no space for a thread.
-    pub(crate) fn succeed(self, server: &Arc<Server>) -> io::Result<()> {
+    pub(crate) fn succeed(self, server: &Arc<Server>) -> io::Result<PredecessorEnd> {
         let server = Arc::clone(server);
         let thread = thread::Builder::new().name("predecessor".to_owned());
-        thread.spawn(move || self.follow(&server))?;
-        Ok(())
+        let (runs, ended) = mpsc::channel();
+        thread.spawn(move || {
+            self.follow(&server);
+            drop(runs);
+        })?;
+        Ok(PredecessorEnd(ended))
     }
 
     fn follow(self, server: &Server) {
@@ -105,6 +111,23 @@ impl Predecessor {
         server.take_purges_of_predecessor();
         server.set_predecessor(None);
         tracing::info!("the process before has ended");
+    }
+}
+
+/// Tells when the predecessor has ended.
+pub(crate) struct PredecessorEnd(mpsc::Receiver<Infallible>);
+
+impl PredecessorEnd {
+    /// Whether it still runs.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(self.0.try_recv(), Err(mpsc::TryRecvError::Empty))
+    }
+
+    /// Waits for it, at most this long. Blocks.
+    pub(crate) fn wait(&self, longest: Duration) {
+        if matches!(self.0.recv_timeout(longest), Err(mpsc::RecvTimeoutError::Timeout)) {
+            tracing::warn!("not waiting any longer for the process before, which still sends responses");
+        }
     }
 }
 

@@ -98,6 +98,11 @@ fn certificates(from: &Sources<'_>, now: SystemTime, found: &mut Vec<Condition>)
 /// Names whose certificate was not ordered, in the words of the authority, which may be long.
 fn orders(orders: Option<&OrdersReading>, found: &mut Vec<Condition>) {
     const WORDS: usize = 300;
+    if let Some(clock) = orders.and_then(|orders| orders.clock.clone()) {
+        let help =
+            "timedatectl shows whether the clock is synchronised; chrony or systemd-timesyncd does that";
+        found.push(warning("acme", "clock of this machine".to_owned(), clock, help));
+    }
     for one in orders.iter().flat_map(|orders| &orders.names) {
         let Some(error) = &one.error else { continue };
         let words: String = error.chars().take(WORDS).collect();

@@ -67,6 +67,12 @@ impl Pebble {
         self
     }
 
+    /// Has each order prove its name, although the account has done so before.
+    pub(super) fn proving_each_time(mut self) -> Self {
+        self.variables.push(("PEBBLE_AUTHZREUSE", "0"));
+        self
+    }
+
     /// Makes certificates that end after so many seconds.
     pub(super) fn with_life(mut self, seconds: u32) -> Self {
         self.life_seconds = seconds;
@@ -123,13 +129,22 @@ impl Pebble {
         self.process = None;
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.address.address().port()
+    }
+
     pub(super) fn directory_url(&self) -> String {
         format!("https://{}/dir", self.address)
     }
 
     /// The section `tls` of a configuration with this authority; `more` are further keys.
     pub(super) fn section(&self, more: &str) -> String {
-        let (url, ca) = (self.directory_url(), self.directory.path().join("authority.crt"));
+        self.section_at(&self.directory_url(), more)
+    }
+
+    /// The same at another URL.
+    pub(super) fn section_at(&self, url: &str, more: &str) -> String {
+        let ca = self.directory.path().join("authority.crt");
         format!("acme: {{agree_to_terms: true, directory: \"{url}\", ca_file: {}, {more}}}", ca.display())
     }
 

@@ -4,6 +4,7 @@ mod cached;
 mod kills;
 mod load;
 mod quic;
+mod stop;
 
 use penstock_testkit::{Client, Server, Setup, Tool, until};
 use rustix::process::Signal;
