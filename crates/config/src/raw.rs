@@ -278,6 +278,8 @@ section! {
         methods: Texts, "list of names", "[POST, PUT, PATCH, DELETE]";
         /// How an HTTP origin learns the client's address: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
         forwarded: Text, "`x_forwarded`, `forwarded`, `off`", "x_forwarded";
+        /// `X-Request-Id` of each request to an HTTP origin and of each response, also in the access log: `generate` makes a new id for each request, `preserve` takes the client's if it has at most 128 plain characters, and otherwise makes one; see [access-log.md](access-log.md#request-ids).
+        request_id: Text, "`off`, `generate`, `preserve`", "off";
         /// Serve only requests with a valid token, in a format of other systems or in the own one; `off` on a route needs none. See [signed-urls.md](signed-urls.md).
         tokens: Spanned<WordOr<Tokens>>, "section or `off`", "off";
         /// As `tokens` with `format: penstock`.

@@ -70,7 +70,7 @@ pub struct Record {
     pub request_number: u64,
     /// The number of the stream of HTTP/2 or HTTP/3; `None` on HTTP/1.
     pub stream: Option<u64>,
-    /// The name of the request; `None` if no rule of its site uses it.
+    /// The name of the request; `None` if its site gives it none.
     pub id: Option<RequestId>,
     /// The first host of the site that answered, as configured; `None` if no site did.
     pub site: Option<Text>,
