@@ -97,3 +97,19 @@ fn pages_of_this_server_have_the_id_too() {
         }
     });
 }
+
+#[test]
+fn the_id_of_a_client_goes_through_another_node_to_the_origin() {
+    run(async {
+        let peers = super::steps::peers(std::time::Instant::now());
+        let fixture = Fixture::in_cluster(&peers);
+        let identity = fixture.http_site().sharing.as_ref().unwrap().identity.clone();
+        for (id, passed) in [("mine", "mine"), ("not plain", "")] {
+            fixture.origin.reply(Reply::ok(FRESH, b"text"));
+            let fields =
+                format!("penstock-site: {identity}\r\npenstock-hop: owner\r\nX-Request-Id: {id}\r\n");
+            fixture.respond_to_peer(&peers, &format!("GET /{passed}"), &fields).await;
+            assert_eq!(fixture.origin.asked().pop().unwrap().field("x-request-id"), passed);
+        }
+    });
+}
