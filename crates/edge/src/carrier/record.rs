@@ -62,9 +62,9 @@ impl Recording {
             record.range = request.range().map(&mut text);
             record.site = site.map(|number| text(settings.sites.name(number)));
             record.route = site.zip(route).map(|(site, route)| text(settings.sites.path(site, route)));
-            let mut unsigned = |value: &str| text(&settings.sites.hide_tokens(site, route, value));
-            record.target = unsigned(request.raw_target());
-            record.referer = request.referer().map(unsigned);
+            record.target = text(&settings.sites.hide_tokens(site, route, request.raw_target()));
+            let referer = request.referer().map(|value| settings.sites.hide_tokens(site, route, value));
+            record.referer = referer.map(|value| text(&value));
             Box::new(Record {
                 protocol: match request.version() {
                     HttpVersion::Http10 => "HTTP/1.0",
