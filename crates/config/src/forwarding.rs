@@ -15,6 +15,18 @@ pub enum Forwarded {
     Off,
 }
 
+/// Whether `X-Request-Id` names each request to the origin and in the response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestIds {
+    /// The field is not touched.
+    #[default]
+    Off,
+    /// A new id for each request.
+    Generate,
+    /// The client's, if it is plain and short; otherwise a new one.
+    Preserve,
+}
+
 /// [`METHODS`] as a list.
 pub fn default_methods() -> Vec<String> {
     METHODS.map(str::to_owned).to_vec()

@@ -46,7 +46,7 @@ pub use accounts::fuzz_accounts;
 pub use countries::fuzz_countries;
 pub use countries::{Countries, CountryCode};
 pub use fault::Fault;
-pub use forwarding::Forwarded;
+pub use forwarding::{Forwarded, RequestIds};
 pub use interpret::exposes;
 pub use key_paths::KeyPaths;
 #[cfg(any(test, feature = "fuzz"))]

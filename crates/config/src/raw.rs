@@ -278,6 +278,8 @@ section! {
         methods: Texts, "list of names", "[POST, PUT, PATCH, DELETE]";
         /// How an HTTP origin learns the client's address: `x_forwarded` by `X-Forwarded-For`, `-Proto` and `-Host`, `forwarded` by `Forwarded` (RFC 7239), or not at all.
         forwarded: Text, "`x_forwarded`, `forwarded`, `off`", "x_forwarded";
+        /// `X-Request-Id` of each request to an HTTP origin and of each response, also in the access log: `generate` makes a new id for each request, `preserve` takes the client's if it has at most 128 plain characters, and otherwise makes one; see [access-log.md](access-log.md#request-ids).
+        request_id: Text, "`off`, `generate`, `preserve`", "off";
         /// Serve only requests with a valid token, in a format of other systems or in the own one; `off` on a route needs none. See [signed-urls.md](signed-urls.md).
         tokens: Spanned<WordOr<Tokens>>, "section or `off`", "off";
         /// As `tokens` with `format: penstock`.
@@ -520,6 +522,8 @@ section! {
         handshakes_per_network: Text, "number", "2048";
         /// Full TLS handshakes in a second, shared evenly by the workers; 0 is no limit. `auto` limits them only while the CPU is short, to as many as leave time to those who are served, see [pressure.md](pressure.md). A client that offers to resume a session is not limited; see [tls.md](tls.md#limits).
         handshake_rate: Text, "number or `auto`", "0";
+        /// The CPU is short while the workers spend more than this part of their time on it, in percent; see [pressure.md](pressure.md). Less than the default where other programs, or a quota of a container, leave the workers less.
+        busy_percent: Text, "number from 10 to 85", "85";
         /// From accept, or from the end of the PROXY header, to the end of the handshake, in total.
         handshake_deadline: Text, "time", "10s";
         /// From the first byte of a request to the end of its head, in total; then 408.

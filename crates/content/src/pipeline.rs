@@ -59,7 +59,7 @@ pub struct Handled {
     pub route: Option<RouteNumber>,
     /// Why the request was refused.
     pub refusal: Option<Refusal>,
-    /// The name of the request, if a rule of its site has used it.
+    /// The name of the request, if its site has given it one.
     pub id: Option<RequestId>,
     /// Where the response came from.
     pub served: Served,
@@ -144,7 +144,7 @@ pub(crate) async fn handle_client(
         response.body = response.body.paced(pace, shared, Instant::now());
     }
     response.permit = permit;
-    let (site, id) = (exchange.site, exchange.id.get().copied());
+    let (site, id) = (exchange.site, exchange.take_id());
     let (site, route, served) = (site.map(Site::number), site.and_then(Site::route), exchange.served());
     Handled { response, site, route, refusal, id, served, said }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use penstock_http::Request;
 use penstock_origin::http::{Fetch, UpstreamTrace};
 
+use crate::request_id::REQUEST_ID;
+
 /// Where the first bytes of a response came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
@@ -44,22 +46,23 @@ pub struct Served {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cause {
     upstream: Option<UpstreamTrace>,
-    /// `traceparent` and `tracestate`.
-    fields: Option<Arc<[TraceField]>>,
+    /// `traceparent`, `tracestate` and `X-Request-Id`.
+    fields: Option<Arc<[CauseField]>>,
 }
 
 /// Name and value of a field.
-type TraceField = (&'static str, Box<[u8]>);
+type CauseField = (&'static str, Box<[u8]>);
 
 /// The fields of W3C Trace Context.
 const TRACE_FIELDS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Cause {
-    /// The cause that this request is, with the place for what is noted.
-    pub(crate) fn new(request: &Request<'_>, upstream: UpstreamTrace) -> Self {
-        let fields =
+    /// The cause that this request is, with its name and the place for what is noted.
+    pub(crate) fn new(request: &Request<'_>, id: Option<&str>, upstream: UpstreamTrace) -> Self {
+        let trace =
             TRACE_FIELDS.iter().flat_map(|name| request.values(name).map(move |value| (*name, value.into())));
-        let fields: Arc<[_]> = fields.collect();
+        let id = id.map(|id| (REQUEST_ID, id.as_bytes().into()));
+        let fields: Arc<[_]> = trace.chain(id).collect();
         Self { upstream: Some(upstream), fields: (!fields.is_empty()).then_some(fields) }
     }
 
@@ -68,8 +71,10 @@ impl Cause {
         fetch.trace.clone_from(&self.upstream);
         // The origin may vary by them, and then they are there already.
         let has_any = TRACE_FIELDS.iter().any(|name| fetch.fields.contains_key(*name));
-        for (name, value) in self.fields.iter().filter(|_| !has_any).flat_map(|fields| fields.iter()) {
-            fetch.pass(name, value);
+        for (name, value) in self.fields.iter().flat_map(|fields| fields.iter()) {
+            if *name == REQUEST_ID || !has_any {
+                fetch.pass(name, value);
+            }
         }
     }
 }

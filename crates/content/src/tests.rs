@@ -32,6 +32,8 @@ mod relays;
 #[cfg(test)]
 mod reloads;
 #[cfg(test)]
+mod request_ids;
+#[cfg(test)]
 mod respond;
 #[cfg(test)]
 mod routes;

@@ -21,6 +21,9 @@ use penstock_tls::Ja4;
 
 use crate::metrics::{Carried, HandshakeFacts, OutletKind, ShortReason};
 
+/// What the texts of most records need, so that they are not moved while they grow.
+const TEXTS_BYTES: usize = 512;
+
 /// The record of one response.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -28,6 +31,8 @@ pub struct Record {
     pub time: SystemTime,
     /// The client's address and port; with a PROXY header, the ones in the header.
     pub client: SocketAddr,
+    /// The texts that others of its values are parts of.
+    pub texts: Texts,
     /// The requested host.
     pub host: Text,
     /// The method as it was sent.
@@ -70,7 +75,7 @@ pub struct Record {
     pub request_number: u64,
     /// The number of the stream of HTTP/2 or HTTP/3; `None` on HTTP/1.
     pub stream: Option<u64>,
-    /// The name of the request; `None` if no rule of its site uses it.
+    /// The name of the request; `None` if its site gives it none.
     pub id: Option<RequestId>,
     /// The first host of the site that answered, as configured; `None` if no site did.
     pub site: Option<Text>,
@@ -88,48 +93,71 @@ pub struct Record {
     pub without_request: bool,
 }
 
-/// Bytes from a client, cut to a bound; the line has them as UTF-8.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text(Box<[u8]>);
+/// The texts of a record, one behind the other in one block.
+#[derive(Clone, Debug, Default)]
+pub struct Texts(String);
 
-impl Text {
-    /// Keeps at most `limit` bytes.
+/// One of the texts of a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Text {
+    begin: usize,
+    end: usize,
+}
+
+impl Texts {
+    /// No text yet, and space for the usual ones.
     #[must_use]
-    pub fn cut(bytes: &[u8], limit: usize) -> Self {
-        Self(bytes.get(..limit).unwrap_or(bytes).into())
+    pub fn with_space() -> Self {
+        Self(String::with_capacity(TEXTS_BYTES))
     }
 
-    /// The text; bytes that are not UTF-8 become U+FFFD.
-    fn as_str(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+    /// Adds at most `limit` bytes of a text.
+    pub fn add(&mut self, text: &str, limit: usize) -> Text {
+        let mut length = text.len().min(limit);
+        while !text.is_char_boundary(length) {
+            length -= 1;
+        }
+        let begin = self.0.len();
+        self.0.push_str(&text[..length]);
+        Text { begin, end: self.0.len() }
+    }
+
+    fn get(&self, text: Text) -> &str {
+        self.0.get(text.begin..text.end).unwrap_or_default()
     }
 }
 
+impl Record {
+    /// A text of this record.
+    fn text(&self, text: Text) -> &str {
+        self.texts.get(text)
+    }
+
+    /// The same without the signatures of signed URLs.
+    fn unsigned(&self, text: Text) -> Cow<'_, str> {
+        unsigned(self.text(text))
+    }
+}
+
+/// The beginnings of a signature, plain and percent-encoded.
+const MARKS: [&str; 3] = ["hmac=", "hmac%3D", "hmac%3d"];
+
 /// Text without the signatures of signed URLs, so that access to the log does not give access to signed content. The
 /// rest of a token stays readable.
-struct Unsigned<'a>(&'a Text);
-
-impl Unsigned<'_> {
-    /// The beginnings of a signature, plain and percent-encoded.
-    const MARKS: [&'static str; 3] = ["hmac=", "hmac%3D", "hmac%3d"];
-
-    fn shown(&self) -> Cow<'_, str> {
-        let text = self.0.as_str();
-        if !text.contains("hmac") {
-            return text;
-        }
-        let mut shown = String::with_capacity(text.len());
-        let mut rest = text.as_ref();
-        while let Some(end) = Self::MARKS.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min()
-        {
-            let (before, after) = rest.split_at(end);
-            shown.push_str(before);
-            rest = after.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
-            if rest.len() < after.len() {
-                shown.push_str("hidden");
-            }
-        }
-        shown.push_str(rest);
-        Cow::Owned(shown)
+fn unsigned(text: &str) -> Cow<'_, str> {
+    if !text.contains("hmac") {
+        return Cow::Borrowed(text);
     }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(end) = MARKS.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min() {
+        let (before, after) = rest.split_at(end);
+        shown.push_str(before);
+        rest = after.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+        if rest.len() < after.len() {
+            shown.push_str("hidden");
+        }
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
 }

@@ -373,6 +373,11 @@ pub(crate) mod tests {
                  timeouts: {first_byte: 7d, between_bytes: 7d}\n      upgrades: [websocket]\n      upgrade_idle: 1d\n",
             ),
             (
+                "location / { proxy_pass http://a:1; proxy_set_header X-Request-ID $request_id; }",
+                "  - hosts: [\"*\"]\n    origin:\n      http: [\"http://a:1\"]\n      cache: off\n      host: \"a:1\"\n    \
+                 request_id: generate\n",
+            ),
+            (
                 "root /a; location /b/ { alias /c/; } location = /d { return 204; } location ~ \\.(ts|mp4)$ { expires 1m; }",
                 "  - hosts: [\"*\"]\n    origin: {directory: /a}\n    routes:\n      - path: /d\n        respond: {status: 204}\n      \
                  - path: \"*.ts\"\n        headers:\n          response:\n            set: {Cache-Control: \"max-age=60\"}\n      \

@@ -118,6 +118,9 @@ pub(crate) fn request_fields(scope: &Scope<'_>, settings: &mut Node, remarks: &m
                 remarks.add(directive, "write the protocols that clients may switch to as origin.upgrades");
             }
             () if is_ours => {}
+            () if lower == "x-request-id" && matches!(value, "$request_id" | "${request_id}") => {
+                settings.set("request_id", Node::text("generate"));
+            }
             () => match variables(value) {
                 Some(value) if value.contains('{') && is_cached(scope) => {
                     remarks.add(

@@ -110,6 +110,12 @@ fn connections(raw: &raw::Limits, default: &Limits, reader: &mut Reader<'_>) -> 
             default.handshakes_per_network,
         ),
         handshake_rate: handshake_rate(raw.handshake_rate.as_ref(), reader),
+        busy_percent: reader.number(
+            "busy_percent",
+            raw.busy_percent.as_ref(),
+            &(10..=limits::BUSY_PERCENT_HIGH.into()),
+            default.busy_percent,
+        ),
         handshake_deadline: reader.time(
             "handshake_deadline",
             raw.handshake_deadline.as_ref(),

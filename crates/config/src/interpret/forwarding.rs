@@ -1,8 +1,10 @@
-//! Methods that are forwarded to an origin, and the fields that name the client.
+//! Methods that are forwarded to an origin, and the fields that name the client and the request.
 
 use super::reader::Reader;
-use crate::forwarding::{Forwarded, default_methods};
+use crate::forwarding::{Forwarded, RequestIds, default_methods};
 use crate::limits;
+use crate::model::SiteSettings;
+use crate::raw;
 use crate::section::{Text, Texts, position};
 
 /// Methods that this server answers itself, or that concern one hop only.
@@ -44,5 +46,27 @@ pub(super) fn forwarded(raw: Option<&Text>, reader: &mut Reader<'_>) -> Forwarde
             reader.fault(position(text), what, "write x_forwarded, forwarded or off");
             Forwarded::default()
         }
+    }
+}
+
+/// Reads `request_id` behind the rules of the cache. A field in `cache.vary` has the client's value, which this one replaces.
+pub(super) fn request_id(raw: &raw::SiteSettings, settings: &mut SiteSettings, reader: &mut Reader<'_>) {
+    if let Some(text) = &raw.request_id {
+        settings.request_id = match text.value.as_str() {
+            "generate" => RequestIds::Generate,
+            "preserve" => RequestIds::Preserve,
+            "off" | "false" => RequestIds::Off,
+            other => {
+                let what = format!("request_id: `{}` is unknown", other.escape_debug());
+                reader.fault(position(text), what, "write generate, preserve or off");
+                RequestIds::Off
+            }
+        };
+    }
+    let varies = settings.cache.vary.iter().any(|name| name == "x-request-id");
+    if varies && settings.request_id != RequestIds::Off {
+        let here = raw.cache.as_ref().map(position).or_else(|| raw.request_id.as_ref().map(position));
+        let what = "vary: X-Request-Id has another value in each request, as request_id says";
+        reader.fault(here.unwrap_or_default(), what, "remove it from cache.vary, or write request_id: off");
     }
 }

@@ -99,6 +99,7 @@ pub(super) fn settings(
     if let Some(text) = &raw.forwarded {
         settings.forwarded = super::forwarding::forwarded(Some(text), reader);
     }
+    super::forwarding::request_id(raw, &mut settings, reader);
     tokens(raw, &mut settings, reader);
     if let Some(section) = &raw.access {
         settings.access = access(Some(section), reader);

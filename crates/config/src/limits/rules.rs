@@ -24,5 +24,8 @@ pub const FIELD_RULES_MAX: usize = 32;
 /// Bytes of a value that is set, with the secret in it.
 pub const FIELD_VALUE_BYTES: usize = 4096;
 
+/// Bytes of the id that a client gives its request.
+pub const REQUEST_ID_BYTES: usize = 128;
+
 /// Bytes of the content of a response that the configuration has.
 pub const FIXED_BODY_BYTES_MAX: usize = 64 * 1024;

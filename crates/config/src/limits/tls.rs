@@ -74,7 +74,8 @@ pub const SESSION_LOOKUP_DEADLINE_MILLISECONDS: u64 = 250;
 /// Bytes of compressed certificates kept, with the certificates they came from: some thousand chains.
 pub const COMPRESSED_CERTIFICATE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Busy share of the workers, on average, above which `chacha20: auto` makes ChaCha20-Poly1305 the last choice; in percent.
+/// Busy share of the workers, on average, above which the CPU is short, unless `limits.busy_percent` says less; in percent. The
+/// other shares are less in proportion then.
 pub const BUSY_PERCENT_HIGH: u32 = 85;
 
 /// How long the share has to stay above [`BUSY_PERCENT_HIGH`] before ChaCha20-Poly1305 becomes the last choice.

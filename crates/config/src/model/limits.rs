@@ -29,6 +29,8 @@ pub struct Limits {
     pub handshakes_per_network: usize,
     /// Full handshakes in a second, for all workers together.
     pub handshake_rate: HandshakeRateLimit,
+    /// Above this busy share of the workers, on average, the CPU is short; in percent.
+    pub busy_percent: u32,
     /// From accept, or from the end of the PROXY header, to the end of the handshake.
     pub handshake_deadline: Duration,
     /// From the first byte of a request to the end of its head.
@@ -79,6 +81,7 @@ impl Default for Limits {
             handshakes_in_flight: limits::HANDSHAKES_IN_FLIGHT_PER_WORKER,
             handshakes_per_network: limits::HANDSHAKES_PER_NETWORK,
             handshake_rate: HandshakeRateLimit::None,
+            busy_percent: limits::BUSY_PERCENT_HIGH,
             handshake_deadline: Duration::from_secs(limits::HANDSHAKE_DEADLINE_SECONDS),
             head_deadline: Duration::from_secs(limits::HEAD_DEADLINE_SECONDS),
             idle_timeout: Duration::from_secs(limits::IDLE_TIMEOUT_SECONDS),

@@ -13,7 +13,7 @@ use super::origin::Origin;
 use super::players::PlayerRules;
 use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
 use super::tokens::TokenRules;
-use crate::forwarding::{Forwarded, default_methods};
+use crate::forwarding::{Forwarded, RequestIds, default_methods};
 use crate::limits;
 
 /// Whether a site answers what came as early data.
@@ -69,6 +69,8 @@ pub struct SiteSettings {
     pub methods: Vec<String>,
     /// How the origin learns the client's address.
     pub forwarded: Forwarded,
+    /// Whether requests to the origin and responses have an id.
+    pub request_id: RequestIds,
     /// Tokens that requests need; `None` needs none.
     pub tokens: Option<TokenRules>,
     /// Who may use it.
@@ -107,6 +109,7 @@ impl SiteSettings {
             cache: CachePolicy::default(),
             methods: default_methods(),
             forwarded: Forwarded::default(),
+            request_id: RequestIds::default(),
             tokens: None,
             access: Access::default(),
             limits: SiteLimits::default(),

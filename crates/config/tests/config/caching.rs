@@ -106,9 +106,22 @@ fn faults_of_methods_and_forwarding_are_reported() {
             "methods: `post` is not the name of a method; write names in capital letters, such as POST",
         ),
         ("forwarded: all", "forwarded: `all` is unknown; write x_forwarded, forwarded or off"),
+        ("request_id: true", "request_id: `true` is unknown; write generate, preserve or off"),
     ] {
         assert_eq!(fixture.faults(&site(line)), [format!("edge.yaml:4: {fault}")], "{line}");
     }
+}
+
+#[test]
+fn a_cache_key_has_no_request_id_that_is_made_for_each_request() {
+    let fixture = Fixture::new();
+    let written = |word| site(&format!("request_id: {word}\n  cache: {{vary: [X-Request-Id]}}"));
+    for word in ["generate", "preserve"] {
+        let fault = "edge.yaml:5: vary: X-Request-Id has another value in each request, as request_id says; remove it \
+                     from cache.vary, or write request_id: off";
+        assert_eq!(fixture.faults(&written(word)), [fault], "{word}");
+    }
+    assert!(fixture.read(&written("off")).is_ok());
 }
 
 #[test]

@@ -276,6 +276,7 @@ limits:
   handshakes_in_flight: 11
   handshakes_per_network: 0
   handshake_rate: 12
+  busy_percent: 50
   handshake_deadline: 1s
   head_deadline: 2s
   idle_timeout: 3s
@@ -304,6 +305,7 @@ limits:
         handshakes_in_flight: 11,
         handshakes_per_network: 0,
         handshake_rate: HandshakeRateLimit::PerSecond(NonZeroU32::new(12).unwrap()),
+        busy_percent: 50,
         handshake_deadline: Duration::from_secs(1),
         head_deadline: Duration::from_secs(2),
         idle_timeout: Duration::from_secs(3),

@@ -3,6 +3,7 @@
 use penstock_config::ErrorPage;
 
 use crate::pipeline::field_rules::change_response;
+use crate::request_id::REQUEST_ID;
 use crate::response::{Exchange, Response};
 
 /// The start of the names of all fields of CORS.
@@ -38,6 +39,11 @@ pub(super) fn finish(exchange: &Exchange<'_>, response: &mut Response) {
     }
     if let (Some(policy), true) = (&site.hsts, secure) {
         fields.field(HSTS, policy);
+    }
+    if let Some(id) = exchange.told_id() {
+        // The origin's may be of the request for which a cached response was fetched.
+        fields.remove(|name| name.eq_ignore_ascii_case(REQUEST_ID.as_bytes()));
+        fields.field(REQUEST_ID, id);
     }
     for (name, value) in exchange.given.get().into_iter().flat_map(|given| &given.0) {
         fields.parsed_field(name.as_bytes(), [value.as_bytes(), b""]);

@@ -15,6 +15,7 @@ use crate::networks::NetworkEntry;
 use crate::origin::{client_request, name_client};
 use crate::origins::passed_fields;
 use crate::peers::passed_through;
+use crate::request_id::REQUEST_ID;
 use crate::response::{Body, ChunkSource, Exchange, Response, Tunnel};
 use crate::served::Tier;
 use crate::site::{HttpSite, Permit, SentCmcd, TokenVerifier, change_request};
@@ -101,6 +102,10 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
     {
         cmcd.add_to(&mut fetch);
     }
+    if let Some(id) = exchange.told_id() {
+        fetch.fields.remove(REQUEST_ID);
+        fetch.pass(REQUEST_ID, id.as_bytes());
+    }
     name_client(&mut fetch, site.forwarded, request.authority(), client.address.ip(), client.secure);
     if !http.request_rules.is_empty() {
         change_request(&http.request_rules, &mut fetch, |variable, out| match variable {
@@ -154,7 +159,7 @@ pub(crate) async fn respond_with(
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
-    use penstock_config::{Forwarded, TokenRules};
+    use penstock_config::{Forwarded, RequestIds, TokenRules};
 
     use super::*;
     use crate::origin::relay;
@@ -191,6 +196,24 @@ mod tests {
             );
             let passed = value("cdn-loop").unwrap();
             assert!(passed.starts_with("other, penstock; site=\""), "{passed}");
+        });
+    }
+
+    #[test]
+    fn a_server_gets_one_id_for_each_request_of_a_site_that_gives_one() {
+        run(async {
+            for (ids, expected) in [
+                (RequestIds::Off, &["a b", "c"][..]),
+                (RequestIds::Generate, &["32 digits"]),
+                (RequestIds::Preserve, &["32 digits"]),
+            ] {
+                let facts = Facts::relayed(|site| site.request_id = ids);
+                let fields = "X-Request-Id: a b\r\nX-Request-Id: c\r\n";
+                let fetch = fetch_of(&facts, "GET /x", fields).await.unwrap();
+                let sent = fetch.fields.get_all("x-request-id").iter().map(|id| id.to_str().unwrap());
+                let sent: Vec<_> = sent.map(|id| if id.len() == 32 { "32 digits" } else { id }).collect();
+                assert_eq!(sent, expected, "{ids:?}");
+            }
         });
     }
 

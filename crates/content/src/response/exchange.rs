@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use penstock_config::RequestIds;
 use penstock_config::template::Variable;
 use penstock_egress::Part;
 use penstock_http::{Fields, HttpVersion, Method, Request, Status};
@@ -60,7 +61,7 @@ pub(crate) struct Exchange<'e> {
     /// Interim responses for the client; made with the first request to an origin.
     interim: OnceCell<InterimHeads>,
     /// The name of the request; made with its first use.
-    pub(crate) id: OnceCell<RequestId>,
+    id: OnceCell<RequestId>,
     /// Fields of the response that the token of the request has earned.
     pub(crate) given: OnceCell<Box<GivenFields>>,
     /// Where the first bytes of the response come from; `None` until that is known.
@@ -102,7 +103,31 @@ impl<'e> Exchange<'e> {
 
     /// What a request to an origin through the cache takes over from this one.
     pub(crate) fn cause(&self) -> Cause {
-        Cause::new(self.client.head, self.upstream())
+        let id = self.told_id().or_else(|| match self.requester {
+            // Of the client that the other node asks for.
+            Requester::Peer(_) => RequestId::given(self.client.head).map(|id| id.to_string()),
+            Requester::Client(_) => None,
+        });
+        Cause::new(self.client.head, id.as_deref(), self.upstream())
+    }
+
+    /// The name of the request.
+    fn id(&self) -> &RequestId {
+        self.id.get_or_init(|| {
+            let keeps = self.site.is_some_and(|site| site.request_id == RequestIds::Preserve);
+            keeps.then(|| RequestId::given(self.client.head)).flatten().unwrap_or_else(RequestId::new)
+        })
+    }
+
+    /// The name of the request, if it has been used.
+    pub(crate) fn take_id(&mut self) -> Option<RequestId> {
+        self.id.take()
+    }
+
+    /// The value of `X-Request-Id` for the origin and in the response; `None` if the site leaves the field as it is.
+    pub(crate) fn told_id(&self) -> Option<String> {
+        let is_told = self.site.is_some_and(|site| site.request_id != RequestIds::Off);
+        is_told.then(|| self.id().to_string())
     }
 
     /// Where the response came from.
@@ -119,7 +144,7 @@ impl<'e> Exchange<'e> {
             Variable::Host => out.push_str(self.client.head.host()),
             Variable::Path => out.push_str(self.client.head.raw_path()),
             Variable::RequestId => {
-                let _infallible = write!(out, "{}", self.id.get_or_init(RequestId::new));
+                let _infallible = write!(out, "{}", self.id());
             }
             Variable::Capture(_) | Variable::Query | Variable::CacheStatus => {}
         }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use penstock_config::{
     CachePolicy, Canonical, CmcdRules, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse,
-    Forwarded, Hsts, Origin, Pace, Redirect, Rewrite, SiteLimits, SiteSettings,
+    Forwarded, Hsts, Origin, Pace, Redirect, RequestIds, Rewrite, SiteLimits, SiteSettings,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
@@ -40,6 +40,8 @@ pub struct Site {
     pub(crate) allowed: String,
     /// How a forwarded request names its client.
     pub(crate) forwarded: Forwarded,
+    /// Whether requests to the origin and responses have an id.
+    pub(crate) request_id: RequestIds,
     /// Verifies the tokens that requests must have.
     pub(crate) tokens: Option<TokenVerifier>,
     /// Who may use it; `None` is everyone.
@@ -274,6 +276,7 @@ impl Opened<'_> {
                 .join(", "),
             methods,
             forwarded: raw.forwarded,
+            request_id: raw.request_id,
             tokens,
             access: Access::new(&raw.access, &self.passwords, now),
             limits: self.limits(&raw.limits, limits_number(number, route), siblings),

@@ -1,14 +1,13 @@
 //! The forms of a line.
 
-use std::fmt::Display;
 use std::io::Write as _;
 
 use penstock_config::LogFormat;
 
-use super::fields::{FieldSink, fields_of};
+use super::Record;
+use super::fields::{FieldSink, Name, fields_of};
 use super::json::{JsonObject, decimal, digits, is_named};
 use super::time::timestamp;
-use super::{Record, Text, Unsigned};
 
 /// What most lines need, so that a line is not moved while it grows.
 const LINE_BYTES: usize = 768;
@@ -41,9 +40,9 @@ struct Columns<'f> {
 }
 
 impl Columns<'_> {
-    fn put(&mut self, name: &str, write: impl Fn(&mut Vec<u8>)) {
+    fn put(&mut self, name: Name, write: impl Fn(&mut Vec<u8>)) {
         for (chosen, value) in self.names.iter().zip(&mut self.values) {
-            if is_named(chosen, self.part, name) {
+            if is_named(chosen, self.part, name.plain) {
                 write(value.get_or_insert_default());
             }
         }
@@ -60,27 +59,31 @@ impl Columns<'_> {
 }
 
 impl FieldSink for Columns<'_> {
-    fn part(&mut self, name: &'static str) {
-        self.part = name;
+    fn part(&mut self, name: Name) {
+        self.part = name.plain;
     }
 
-    fn text(&mut self, name: &'static str, value: &str) {
+    fn end_part(&mut self) {
+        self.part = "";
+    }
+
+    fn text(&mut self, name: Name, value: &str) {
         self.put(name, |out| escaped(value.as_bytes(), out));
     }
 
-    fn shown(&mut self, name: &'static str, value: &dyn Display) {
-        self.put(name, |out| written(out, format_args!("{value}")));
+    fn plain(&mut self, name: Name, value: &[u8]) {
+        self.put(name, |out| out.extend_from_slice(value));
     }
 
-    fn number(&mut self, name: &'static str, value: u64) {
+    fn number(&mut self, name: Name, value: u64) {
         self.put(name, |out| digits(value, 1, out));
     }
 
-    fn decimal(&mut self, name: &'static str, value: u64, places: u32) {
+    fn decimal(&mut self, name: Name, value: u64, places: u32) {
         self.put(name, |out| decimal(value, places, out));
     }
 
-    fn flag(&mut self, name: &'static str, value: bool) {
+    fn flag(&mut self, name: Name, value: bool) {
         self.put(name, |out| written(out, format_args!("{value}")));
     }
 }
@@ -89,22 +92,22 @@ impl FieldSink for Columns<'_> {
 fn combined(record: &Record, line: &mut Vec<u8>) {
     let time = timestamp(record.time).strftime("%d/%b/%Y:%H:%M:%S +0000");
     written(line, format_args!("{} - - [{time}] \"", record.client.ip().to_canonical()));
-    escaped(record.method.as_str().as_bytes(), line);
+    escaped(record.text(record.method).as_bytes(), line);
     line.push(b' ');
-    escaped(Unsigned(&record.target).shown().as_bytes(), line);
+    escaped(record.unsigned(record.target).as_bytes(), line);
     let protocol = match record.protocol {
         "h2" => "HTTP/2.0",
         "h3" => "HTTP/3.0",
         other => other,
     };
     written(line, format_args!(" {protocol}\" {} {} \"", record.status, record.body_bytes));
-    match record.referer.as_ref().map(Unsigned) {
-        Some(referer) => escaped(referer.shown().as_bytes(), line),
+    match record.referer {
+        Some(referer) => escaped(record.unsigned(referer).as_bytes(), line),
         None => line.push(b'-'),
     }
     line.extend_from_slice(b"\" \"");
-    let agent = record.user_agent.as_ref().map(Text::as_str);
-    escaped(agent.as_deref().unwrap_or("-").as_bytes(), line);
+    let agent = record.user_agent.map(|text| record.text(text));
+    escaped(agent.unwrap_or("-").as_bytes(), line);
     line.push(b'"');
 }
 

@@ -8,12 +8,19 @@ use serde_json::Value;
 use super::*;
 
 fn record(target: &[u8]) -> Record {
+    let mut texts = Texts::with_space();
+    let mut text = |text: &[u8]| texts.add(&String::from_utf8_lossy(text), 1024);
+    let (host, method, target) = (text(b"video.example"), text(b"GET"), text(target));
+    let (referer, user_agent) = (Some(text(b"https://video.example/")), Some(text(b"player/1.0")));
+    let (range, site, route) =
+        (Some(text(b"bytes=0-65535")), Some(text(b"video.example")), Some(text(b"/live/*")));
     Record {
         time: UNIX_EPOCH + Duration::from_millis(1_700_000_000_123),
         client: "[::ffff:192.0.2.7]:50123".parse().unwrap(),
-        host: Text::cut(b"video.example", 256),
-        method: Text::cut(b"GET", 16),
-        target: Text::cut(target, 1024),
+        texts,
+        host,
+        method,
+        target,
         status: 206,
         refusal: None,
         carried: None,
@@ -21,9 +28,9 @@ fn record(target: &[u8]) -> Record {
         body_bytes: 65_536,
         duration: Duration::from_micros(12_500),
         first_byte: Some(Duration::from_micros(250)),
-        referer: Some(Text::cut(b"https://video.example/", 256)),
-        user_agent: Some(Text::cut(b"player/1.0", 256)),
-        range: Some(Text::cut(b"bytes=0-65535", 256)),
+        referer,
+        user_agent,
+        range,
         protocol: "HTTP/1.1",
         tls: Some(HandshakeFacts {
             version: "TLSv1.3",
@@ -39,14 +46,21 @@ fn record(target: &[u8]) -> Record {
         request_number: 3,
         stream: None,
         id: None,
-        site: Some(Text::cut(b"video.example", 64)),
-        route: Some(Text::cut(b"/live/*", 64)),
+        site,
+        route,
         cache: Some("hit"),
         tier: Some("memory"),
         upstream: None,
         short: None,
         without_request: false,
     }
+}
+
+/// The record with another text.
+fn with(mut record: Record, text: &str, place: fn(&mut Record, Text)) -> Record {
+    let text = record.texts.add(text, 1024);
+    place(&mut record, text);
+    record
 }
 
 fn text_of(record: &Record) -> String {
@@ -65,11 +79,9 @@ fn line_of(record: &Record) -> Value {
 
 #[test]
 fn the_signatures_of_signed_urls_stay_out_of_the_log() {
-    let signed = b"https://video.example/token=exp=9~path=%2F~hmac=5f6c/a.m3u8";
-    let line = line_of(&Record {
-        referer: Some(Text::cut(signed, 256)),
-        ..record(b"/a.ts?token=exp=9~path=/~hmac=5f6c")
-    });
+    let signed = "https://video.example/token=exp=9~path=%2F~hmac=5f6c/a.m3u8";
+    let record = record(b"/a.ts?token=exp=9~path=/~hmac=5f6c");
+    let line = line_of(&with(record, signed, |record, text| record.referer = Some(text)));
     assert_eq!(line["target"], "/a.ts?token=exp=9~path=/~hmac=hidden");
     assert_eq!(line["referer"], "https://video.example/token=exp=9~path=%2F~hmac=hidden/a.m3u8");
 }
@@ -116,16 +128,16 @@ fn full_record() -> Record {
         first_byte: Some(Duration::from_millis(4)),
         whole: Some(Duration::from_millis(9)),
     };
-    Record {
+    let record = Record {
         upstream: Some(Box::new(upstream)),
         early_data: true,
         refusal: Some("expired"),
         carried: Some(carried),
         player: Some(Box::new(said)),
-        client_certificate: Some(Text::cut(b"a", 1)),
         stream: Some(4),
         ..record(b"/")
-    }
+    };
+    with(record, "a", |record, text| record.client_certificate = Some(text))
 }
 
 #[test]
@@ -144,7 +156,7 @@ fn the_configuration_knows_every_field() {
 
 #[test]
 fn a_line_has_the_fields_that_were_asked_for() {
-    let record = Record { user_agent: Some(Text::cut(b"a\tb\nc\"\\", 64)), ..full_record() };
+    let record = with(full_record(), "a\tb\nc\"\\", |record, text| record.user_agent = Some(text));
     let names = vec!["status", "tls.version", "rtt_ms", "cmcd_session"];
     let json = text_in(&LogFormat::Json(Some(names)), &record);
     let expected = serde_json::json!({"status": 206, "tls": {"version": "TLSv1.3"}, "rtt_ms": 20.0, "cmcd_session": "a"});
@@ -165,8 +177,8 @@ fn the_combined_format_is_that_of_other_servers_and_no_client_can_end_a_value() 
         "192.0.2.7 - - [14/Nov/2023:22:13:20 +0000] \"GET /a.ts?x=1 HTTP/1.1\" 206 65536 \
          \"https://video.example/\" \"player/1.0\"\n"
     );
-    let hostile =
-        Record { referer: None, user_agent: Some(Text::cut(b"\"\\\n\xff", 9)), ..record(b"/?hmac=5f") };
+    let hostile = Record { referer: None, ..record(b"/?hmac=5f") };
+    let hostile = with(hostile, "\"\\\n\u{fffd}", |record, text| record.user_agent = Some(text));
     let line = text_in(&LogFormat::Combined, &hostile);
     assert!(line.ends_with(" 206 65536 \"-\" \"\\x22\\x5C\\x0A\u{fffd}\"\n"), "{line}");
     assert!(line.contains("/?hmac=hidden "), "{line}");
@@ -228,7 +240,7 @@ fn durations_keep_microseconds() {
 
 #[test]
 fn signatures_are_hidden_encoded_or_not_and_when_cut() {
-    let shown = |text: &str| Unsigned(&Text::cut(text.as_bytes(), 1024)).shown().into_owned();
+    let shown = |text: &str| unsigned(text).into_owned();
     let signature = "0123456789abcdefABCDEF";
     for (written, expected) in [
         ("/a?token=exp=1~key=k~path=/a~hmac=SIGNATURE", "/a?token=exp=1~key=k~path=/a~hmac=hidden"),
@@ -244,7 +256,23 @@ fn signatures_are_hidden_encoded_or_not_and_when_cut() {
 }
 
 #[test]
-fn text_is_cut_at_its_limit() {
-    assert_eq!(Text::cut(b"abcdef", 3).as_str(), "abc");
-    assert_eq!(Text::cut(b"ab", 3).as_str(), "ab");
+fn text_is_cut_at_its_limit_between_characters() {
+    let mut texts = Texts::default();
+    for (text, limit, expected) in
+        [("abcdef", 3, "abc"), ("ab", 3, "ab"), ("aé", 2, "a"), ("é", 1, ""), ("aé", 3, "aé")]
+    {
+        let added = texts.add(text, limit);
+        assert_eq!(texts.get(added), expected);
+    }
+}
+
+#[test]
+fn addresses_are_those_of_the_standard_library() {
+    let addresses = ["0.0.0.0", "1.20.255.100", "192.0.2.7", "::1", "2001:db8::", "::ffff:192.0.2.7"];
+    for text in addresses.into_iter().chain(["2001:db8:1111:2222:3333:4444:5555:6666", "64:ff9b::192.0.2.33"])
+    {
+        let address: std::net::IpAddr = text.parse().unwrap();
+        let record = Record { client: (address, 1).into(), ..record(b"/") };
+        assert_eq!(line_of(&record)["client_ip"], address.to_canonical().to_string());
+    }
 }

@@ -7,7 +7,7 @@ use penstock_content::{SiteNumber, Tier};
 use penstock_http::{HttpVersion, Request};
 use penstock_origin::http::UpstreamTrace;
 
-use crate::access_log::{Record, Text};
+use crate::access_log::{Record, Text, Texts};
 use crate::carrier::answered::{Answered, CarriedBy};
 use crate::carrier::asked::count_asked;
 use crate::carrier::drive::Sent;
@@ -51,18 +51,21 @@ impl Recording {
     ) -> Self {
         let Answered { status, started, early, head_bytes, cache, site, route, id, refusal, served, said } =
             answered;
-        let text = |value: &str| Text::cut(value.as_bytes(), limits::ACCESS_LOG_FIELD_BYTES);
-        let unsigned = |value: &str| text(&settings.sites.hide_tokens(site, route, value));
         let turn = &carrier.worker.unlogged;
         let log = settings.access_log.as_ref().filter(|log| log.may_log(site.map(SiteNumber::index), turn));
         let log = log.map(|_| {
+            let mut record = of_carrier(carrier, status);
+            let mut text = |value: &str| record.texts.add(value, limits::ACCESS_LOG_FIELD_BYTES);
+            record.host = text(request.host());
+            record.method = text(request.method().name());
+            record.user_agent = request.user_agent().map(&mut text);
+            record.range = request.range().map(&mut text);
+            record.site = site.map(|number| text(settings.sites.name(number)));
+            record.route = site.zip(route).map(|(site, route)| text(settings.sites.path(site, route)));
+            record.target = text(&settings.sites.hide_tokens(site, route, request.raw_target()));
+            let referer = request.referer().map(|value| settings.sites.hide_tokens(site, route, value));
+            record.referer = referer.map(|value| text(&value));
             Box::new(Record {
-                host: text(request.host()),
-                method: text(request.method().name()),
-                target: unsigned(request.raw_target()),
-                referer: request.referer().map(unsigned),
-                user_agent: request.user_agent().map(text),
-                range: request.range().map(text),
                 protocol: match request.version() {
                     HttpVersion::Http10 => "HTTP/1.0",
                     HttpVersion::Http11 => "HTTP/1.1",
@@ -75,9 +78,7 @@ impl Recording {
                 id,
                 cache: cache.map(CacheOutcome::label),
                 tier: served.tier.map(Tier::label),
-                site: site.map(|number| text(settings.sites.name(number))),
-                route: site.zip(route).map(|(site, route)| text(settings.sites.path(site, route))),
-                ..of_carrier(carrier, status)
+                ..record
             })
         });
         let method = Method::named(request.method().name());
@@ -153,12 +154,16 @@ fn began(duration: Duration) -> SystemTime {
 
 /// A record without the values of a request, its time, nor how it was sent.
 fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
+    let mut texts = Texts::with_space();
+    let certificate = carrier.client_certificate;
+    let client_certificate = certificate.map(|name| texts.add(name, limits::CLIENT_CERTIFICATE_NAME_BYTES));
     Record {
+        texts,
         time: SystemTime::UNIX_EPOCH,
         client: carrier.client,
-        host: Text::cut(b"", 0),
-        method: Text::cut(b"", 0),
-        target: Text::cut(b"", 0),
+        host: Text::default(),
+        method: Text::default(),
+        target: Text::default(),
         status,
         body_bytes: 0,
         duration: Duration::ZERO,
@@ -173,9 +178,7 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         tls: carrier.tls,
         early_data: false,
         ja4: carrier.ja4,
-        client_certificate: carrier
-            .client_certificate
-            .map(|name| Text::cut(name.as_bytes(), limits::CLIENT_CERTIFICATE_NAME_BYTES)),
+        client_certificate,
         outlet: carrier.outlet,
         request_number: carrier.request_number,
         stream: carrier.stream,

@@ -134,16 +134,12 @@ impl ChaCha20Control {
         self.switches[cause as usize].fetch_add(1, Relaxed);
         let what = if last { "is the last choice now" } else { "is for clients that prefer it again" };
         match (cause, last) {
-            (ChaCha20Cause::Pressure, true) => tracing::info!(
-                "chacha20 {what}: the workers were busy for more than {} % of the last {} s",
-                limits::BUSY_PERCENT_HIGH,
-                limits::BUSY_HIGH_SECONDS
-            ),
-            (ChaCha20Cause::Pressure, false) => tracing::info!(
-                "chacha20 {what}: the workers were busy for less than {} % of the last {} s",
-                limits::BUSY_PERCENT_LOW,
-                limits::BUSY_LOW_SECONDS
-            ),
+            (ChaCha20Cause::Pressure, true) => {
+                tracing::info!("chacha20 {what}: the CPU was short for {} s", limits::BUSY_HIGH_SECONDS)
+            }
+            (ChaCha20Cause::Pressure, false) => {
+                tracing::info!("chacha20 {what}: the CPU was not short for {} s", limits::BUSY_LOW_SECONDS)
+            }
             (cause, _) => {
                 tracing::info!("chacha20 {what}: mode {} by {}", state.mode().name(), cause.label())
             }

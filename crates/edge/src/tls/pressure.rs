@@ -99,6 +99,8 @@ pub(crate) struct PressurePolicy {
 struct PolicyState {
     pressures: [Pressure; Sacrifice::ALL.len()],
     handshakes: HandshakeRateLimit,
+    /// By which busy shares are multiplied, so that the configured one becomes [`limits::BUSY_PERCENT_HIGH`].
+    scale: f64,
     /// While `handshakes` is automatic and limited.
     rate: Option<f64>,
     seen: Option<(Instant, u64)>,
@@ -108,12 +110,15 @@ impl PressurePolicy {
     pub(crate) fn new(given_up: Arc<GivenUp>) -> Self {
         let pressures = std::array::from_fn(|place| Pressure::new(limits_of(Sacrifice::ALL[place])));
         let (handshakes, rate, seen) = (HandshakeRateLimit::None, None, None);
-        Self { given_up, state: Mutex::new(PolicyState { pressures, handshakes, rate, seen }) }
+        let state = PolicyState { pressures, handshakes, scale: 1.0, rate, seen };
+        Self { given_up, state: Mutex::new(state) }
     }
 
-    /// Takes the limit of full handshakes from a configuration that comes into force.
-    pub(crate) fn configure(&self, handshakes: HandshakeRateLimit) {
+    /// Takes the limit of full handshakes, and the busy share above which the CPU is short, from a configuration that comes into
+    /// force.
+    pub(crate) fn configure(&self, handshakes: HandshakeRateLimit, busy_percent: u32) {
         let mut state = self.state.lock().unpoisoned();
+        state.scale = f64::from(limits::BUSY_PERCENT_HIGH) / f64::from(busy_percent.max(1));
         state.handshakes = handshakes;
         if handshakes != HandshakeRateLimit::Auto {
             state.rate = None;
@@ -131,13 +136,14 @@ impl PressurePolicy {
             return None;
         }
         let Observed { busy, full_handshakes } = observed();
-        state.pressures.iter_mut().for_each(|pressure| pressure.observe(now, busy));
+        let scaled = busy * state.scale;
+        state.pressures.iter_mut().for_each(|pressure| pressure.observe(now, scaled));
         let before = state.seen.replace((now, full_handshakes));
         let made = before.map_or(0, |(_, before)| full_handshakes.saturating_sub(before)) as f64
             / since.map_or(1.0, |since| since.as_secs_f64());
         if state.handshakes == HandshakeRateLimit::Auto {
             let is_short = state.is_short(Sacrifice::Handshakes);
-            state.rate = is_short.then(|| next_rate(state.rate, made, busy));
+            state.rate = is_short.then(|| next_rate(state.rate, made, scaled));
             self.tell(Sacrifice::Handshakes, is_short, busy);
         }
         self.given_up.set_handshake_rate(state.limit());
@@ -255,7 +261,7 @@ mod tests {
     impl Scene {
         fn of(handshakes: HandshakeRateLimit) -> Self {
             let policy = PressurePolicy::new(Arc::default());
-            policy.configure(handshakes);
+            policy.configure(handshakes, 85);
             Self { policy, now: Instant::now(), full_handshakes: 0 }
         }
 
@@ -321,8 +327,20 @@ mod tests {
         let mut scene = Scene::of(HandshakeRateLimit::Auto);
         scene.spend(30, 1.0, 4_000);
         assert!(scene.rate().is_some());
-        scene.policy.configure(HandshakeRateLimit::None);
+        scene.policy.configure(HandshakeRateLimit::None, 85);
         assert_eq!((scene.rate(), scene.spend(1, 1.0, 0)), (None, vec!["prefetch", "compression"]));
+    }
+
+    #[test]
+    fn a_lower_share_scales_all_thresholds() {
+        let mut scene = Scene::of(HandshakeRateLimit::Auto);
+        scene.policy.configure(HandshakeRateLimit::Auto, 17);
+        assert_eq!(scene.spend(60, 0.16, 100), [""; 0]);
+        assert_eq!(scene.spend(limits::BUSY_HANDSHAKES_SECONDS + 1, 0.18, 100), ["handshakes"]);
+        let held = scene.rate();
+        assert_eq!((scene.spend(1, 0.18, 100), scene.rate()), (vec!["handshakes"], held));
+        assert_eq!(scene.spend(limits::BUSY_HANDSHAKES_LOW_SECONDS + 1, 0.13, 0), ["handshakes"]);
+        assert_eq!(scene.spend(limits::BUSY_HANDSHAKES_LOW_SECONDS + 1, 0.11, 0), [""; 0]);
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Collector {
     /// Takes from a configuration that comes into force what is given up while the CPU is short.
     pub(crate) fn configure_pressure(&self, config: &Config) {
         self.chacha20.configure(config.tls.chacha20);
-        self.pressure.configure(config.limits.handshake_rate);
+        self.pressure.configure(config.limits.handshake_rate, config.limits.busy_percent);
     }
 
     /// Decides by the load of the workers what the server does without. Any worker may call it at any time.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::thread;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::fleet::Fleet;
 use crate::numbers::logs::ask_until_lines_are_dropped;
 use crate::private_keys::scripted::{Script, Scripted};
 use crate::private_keys::{certificates, connect, plain, use_keyservers, with_fallback};
+use crate::tls_extras::ocsp::Authority;
 
 const NEW: boring::ssl::SslVersion = boring::ssl::SslVersion::TLS1_3;
 const EC: &str = "ECDSA+SHA256";
@@ -41,17 +42,21 @@ const REFUSED: Alerts = &["PenstockConnectionsRefused"];
 const HANDSHAKES: Alerts = &["PenstockHandshakesFail"];
 const MEMORY: Alerts = &["PenstockMemoryTierDown"];
 const DISK: Alerts = &["PenstockDiskDown"];
+const DAMAGED: Alerts = &["PenstockDiskDamaged"];
+const STAPLE: Alerts = &["PenstockStapleEnds"];
 const NODE: Alerts = &["PenstockNodeDown", "PenstockPurgesMissed"];
 const STORE: Alerts = &["PenstockFleetStoreAway", "PenstockFleetPurgesWaiting"];
+const MISSED: Alerts = &["PenstockFleetPurgesMissed"];
 const FULL: Alerts = &["PenstockFleetStoreFull"];
 const FORGED: Alerts = &["PenstockFleetForged"];
 const SECRET: Alerts = &["PenstockFleetMisconfigured"];
 const KEYSERVER: Alerts = &["KeyserverDown", "PrivateKeyFallback"];
+const KEYSERVER_ENDS: Alerts = &["KeyserverCertificateEnds", "PenstockCertificateEnds"];
 const LIAR: Alerts = &["KeyserverLies", "PenstockHandshakesFail"];
 const TOKEN: Alerts = &["HardwareModuleDown"];
 
 /// All that fire here.
-pub(super) const ALERTS: [Alerts; 19] = [
+pub(super) const ALERTS: [Alerts; 23] = [
     STOPPED,
     ORIGIN,
     SLOW,
@@ -71,6 +76,10 @@ pub(super) const ALERTS: [Alerts; 19] = [
     KEYSERVER,
     LIAR,
     TOKEN,
+    DAMAGED,
+    STAPLE,
+    MISSED,
+    KEYSERVER_ENDS,
 ];
 
 /// Their servers, all well.
@@ -91,8 +100,12 @@ pub(super) fn all() -> Vec<Case> {
         keyserver_gone(),
         keyserver_lies(),
         token_gone(),
+        disk_damaged(),
+        staple_ends(),
+        keyserver_ends(),
     ];
-    cases.extend([store_gone(), store_full(), purge_forged(), secret_differs()].into_iter().flatten());
+    let of_stores = [store_gone(), store_full(), purge_forged(), secret_differs(), purges_missed()];
+    cases.extend(of_stores.into_iter().flatten());
     cases
 }
 
@@ -208,9 +221,16 @@ fn descriptors() -> Case {
 
 fn connections_refused() -> Case {
     let server = Setup::new().workers(1).limits("connections: 4").start();
-    let mut held = Vec::new();
+    server.file("film.mp4", 32_000_000);
+    let mut downloads = Vec::new();
     case("refused", server, REFUSED, move |server| {
-        held.extend((0..8).map(|_| TcpStream::connect(server.http()).unwrap()));
+        // Idle connections would be closed for others.
+        while downloads.len() < 4 {
+            let mut client = Client::plain(server);
+            client.begin("/film.mp4");
+            downloads.push(client);
+        }
+        TcpStream::connect(server.http()).unwrap();
     })
 }
 
@@ -255,6 +275,43 @@ fn disk_gone() -> Case {
         drop(fs::remove_dir_all(tiered.disk.path()));
     });
     Case { name: "disk", admin, alerts: DISK, break_it }
+}
+
+fn disk_damaged() -> Case {
+    // More than the memory tier holds.
+    let body = Content::new(8, 3_000_000);
+    let origin = film(&body);
+    let tiered = Tiered::of(&origin);
+    tiered.server.tolerate_warning("");
+    tiered.have_on_disk("/film.mp4", &body);
+    let admin = tiered.server.admin();
+    let break_it = Box::new(move || {
+        let (tiered, _origin) = (&tiered, &origin);
+        for path in tiered.segments() {
+            let bytes = fs::read(&path).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+            for place in (1000..bytes.len()).step_by(40_000) {
+                file.write_all_at(&[bytes[place] ^ 1], place as u64).unwrap();
+            }
+        }
+        body.assert_range(0..body.len, &Client::plain(&tiered.server).get("/film.mp4").body);
+    });
+    Case { name: "damaged", admin, alerts: DAMAGED, break_it }
+}
+
+fn staple_ends() -> Case {
+    let server = Setup::new().start();
+    let authority = Authority::new(&server);
+    authority.leaf(None);
+    authority.staple_for('V', ["-ndays", "2"]);
+    server.reload(
+        &Setup::new().tls("certificates: [{chain: leaf.crt, key: leaf.key, ocsp: {file: staple.der}}]"),
+    );
+    until("the OCSP response", || {
+        let end = server.metrics().sum("penstock_staple_next_update_timestamp_seconds", &[]);
+        (end > 0.0).then_some(())
+    });
+    case("staple", server, STAPLE, move |_| authority.staple_for('V', ["-nmin", "60"]))
 }
 
 fn node_gone() -> Case {
@@ -315,6 +372,50 @@ fn secret_differs() -> Option<Case> {
         let _kept = &fleet;
         stranger.get_or_insert_with(|| other.start()).tolerate_warning("");
     }))
+}
+
+/// An edge that was down while the store lost purges.
+fn purges_missed() -> Option<Case> {
+    let fleet = Fleet::start()?;
+    let [one, mut other] = ["a", "b"].map(|name| fleet.edge(name, ""));
+    one.tolerate_warning("");
+    other.tolerate_warning("");
+    purge(&one, "&fleet=1");
+    let admin = other.admin();
+    let mut is_broken = false;
+    let break_it = Box::new(move || {
+        let fleet = &fleet;
+        if std::mem::replace(&mut is_broken, true) {
+            return;
+        }
+        other.signal(Signal::KILL);
+        other.wait();
+        purge(&one, "&fleet=1");
+        let stream = fleet.store.name("penstock:*:purges");
+        assert_eq!(fleet.store.command(&["XTRIM", &stream, "MAXLEN", "0"]), "2\n");
+        other.start_again(Signal::KILL);
+    });
+    Some(Case { name: "missed", admin, alerts: MISSED, break_it })
+}
+
+/// A keyserver whose certificate, which is also one of the edge, ends soon.
+fn keyserver_ends() -> Case {
+    let server = plain().start();
+    let mut keyserver = Keyserver::start(&server, "ending");
+    let address = keyserver.address();
+    use_keyservers(&server, &[address], &certificates(&[address], ""));
+    let mut is_broken = false;
+    case("ending", server, KEYSERVER_ENDS, move |server| {
+        let keyserver = &mut keyserver;
+        if !std::mem::replace(&mut is_broken, true) {
+            let files = server.certificates();
+            let key = KeyPair::from_pem(&fs::read_to_string(files.path("ec.key")).unwrap()).unwrap();
+            let three_days = Duration::from_secs(3 * 24 * 3600);
+            files.leaf_that_ends("ec", &["localhost", "127.0.0.1"], &key, three_days);
+            // The edge connects to it by itself.
+            keyserver.start_again();
+        }
+    })
 }
 
 fn keyserver_gone() -> Case {

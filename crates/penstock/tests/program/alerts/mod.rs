@@ -30,17 +30,13 @@ struct Case {
 type Fired = BTreeSet<(String, String)>;
 
 /// Alerts that fire in `contrib/prometheus/alerts_test.yml` only, with series that were written by hand.
-const SYNTHETIC: [(&str, &str); 11] = [
+const SYNTHETIC: [(&str, &str); 7] = [
     ("PenstockPanics", "needs a bug"),
     ("PenstockWorkersBusy", "needs all cores for as long as the rule says"),
     ("PenstockGivesUp", "needs all cores too"),
     ("PenstockVersionsDiffer", "needs another version of the program"),
-    ("PenstockStapleEnds", "needs a response that ends within hours, which servers replace"),
-    ("PenstockDiskDamaged", "needs a restart between two scrapes"),
     ("PenstockFleetStoreFlaps", "needs more than ten losses, between which an edge waits"),
-    ("PenstockFleetPurgesMissed", "needs a store that has forgotten purges"),
     ("PenstockFleetRevokedIdsDropped", "needs a million revoked tokens"),
-    ("KeyserverCertificateEnds", "needs a keyserver with another certificate"),
     ("HardwareModuleFails", "needs a module that fails while it is up"),
 ];
 

@@ -139,6 +139,44 @@ fn the_name_of_a_request_is_the_same_for_client_origin_and_log() {
 }
 
 #[test]
+fn the_id_of_a_client_reaches_origin_log_and_its_own_response_alone() {
+    let origin = Origin::start(|head, _, stream| {
+        let id = field(head, "x-request-id").unwrap_or("none");
+        answer(
+            stream,
+            "200 OK",
+            &format!("Cache-Control: max-age=60\r\nX-Request-Id: {id}\r\n"),
+            id.as_bytes(),
+        )
+    });
+    let memory = memory_directory();
+    let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+    let sites = format!("- origin: {{http: [\"{}\"]}}\n  request_id: preserve", origin.url());
+    let server = Setup::new().sites(&sites).section(&cache).start();
+    let form = " %{http_code} %header{x-request-id}";
+    // Found by the second: the object of the first.
+    for (http, id) in [("--http1.1", "first"), ("--http2", "second")] {
+        let arguments = [http, "-H", &format!("X-Request-Id: {id}")];
+        assert_eq!(curl(&server, form, &arguments, &server.url("/a")), format!("first 200 {id}"), "{http}");
+    }
+    let text = curl(&server, form, &["-H", "X-Request-Id: of-an-error", "-X", "TRACE"], &server.url("/b"));
+    assert!(text.ends_with(" 405 of-an-error"), "{text}");
+    let text = curl(&server, form, &["-H", "X-Request-Id: not, plain"], &server.url("/c"));
+    let (at_origin, at_client) = text.split_once(" 200 ").unwrap();
+    assert_eq!((at_origin, at_client.len()), (at_client, 32));
+    let logged = until("four lines", || Some(server.access_log()).filter(|lines| lines.len() == 4));
+    let logged: Vec<&str> = logged.iter().map(|line| line["request_id"].as_str().unwrap()).collect();
+    assert_eq!(logged, ["first", "second", "of-an-error", at_client]);
+    if crate::http3::has_client() {
+        let id = crate::http3::field_of_second(&server, "/a", "x-request-id");
+        assert_eq!(id.len(), 32, "neither that of the fetch nor that of the request before: {id}");
+        let lines = until("lines of HTTP/3", || Some(server.access_log()).filter(|lines| lines.len() == 6));
+        assert_eq!(lines[5]["request_id"], id);
+        assert_ne!(lines[4]["request_id"], id);
+    }
+}
+
+#[test]
 fn curl_gets_the_page_of_the_maintenance_while_its_file_exists() {
     let directory = memory_directory();
     let (file, page) = (directory.path().join("maintenance"), directory.path().join("down.html"));

@@ -4,4 +4,4 @@ mod compression;
 mod ech;
 mod key_log;
 mod legacy;
-mod ocsp;
+pub(crate) mod ocsp;

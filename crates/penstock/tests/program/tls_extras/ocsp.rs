@@ -15,7 +15,7 @@ use rcgen::{
 const SERIAL: u64 = 0x0777;
 
 /// An authority in the directory of a server: `ca.crt`, `ca.key`, and leaves whose chain names it.
-struct Authority {
+pub(crate) struct Authority {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
@@ -24,7 +24,7 @@ struct Authority {
 }
 
 impl Authority {
-    fn new(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "OCSP authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -37,7 +37,7 @@ impl Authority {
     }
 
     /// `leaf.crt` with its issuer behind it, and `leaf.key`.
-    fn leaf(&self, responder: Option<&str>) {
+    pub(crate) fn leaf(&self, responder: Option<&str>) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.serial_number = Some(SerialNumber::from(self.serial.get()));
@@ -75,13 +75,18 @@ impl Authority {
 
     /// Puts a response about the leaf that ends after so many days in the place of `staple.der`.
     fn staple(&self, status: char, days: &str) {
+        self.staple_for(status, ["-ndays", days]);
+    }
+
+    /// The same that ends after a time in the words of `openssl ocsp`.
+    pub(crate) fn staple_for(&self, status: char, time: [&str; 2]) {
         self.index(status);
         let (question, response) = (self.directory.join("question.der"), self.directory.join("response.der"));
         let ask =
             Tool::new("openssl").args(["ocsp", "-sha256", "-issuer"]).arg(self.directory.join("ca.crt"));
         let ask = ask.arg("-cert").arg(self.directory.join("leaf.crt"));
         ask.arg("-reqout").arg(&question).run().ok();
-        let answer = Tool::new("openssl").arg("ocsp").args(self.signing()).args(["-ndays", days]);
+        let answer = Tool::new("openssl").arg("ocsp").args(self.signing()).args(time);
         answer.arg("-reqin").arg(&question).arg("-respout").arg(&response).run().ok();
         fs::rename(response, self.directory.join("staple.der")).unwrap();
     }
