@@ -74,9 +74,7 @@ impl Part {
             Self::External(external) => out.extend_from_slice(external.bytes()),
             Self::Extent(Extent { file, offset, len }) => {
                 let window = file.window(*offset, *len)?;
-                let start = out.len();
-                out.resize(start + window.len(), 0);
-                window.copy_to(&mut out[start..])?;
+                window.append_to(out)?;
             }
             Self::Source(_) => return Err(io::ErrorKind::Unsupported.into()),
         }
@@ -120,9 +118,7 @@ impl Warm<'_> {
     /// Copies the first bytes, `space` at most, behind those in `out`, and returns their number.
     pub(crate) fn copy_to(self, space: usize, out: &mut Vec<u8>) -> Result<usize, SendError> {
         let window = self.file.window(self.offset, self.len.min(space as u64))?;
-        let start = out.len();
-        out.resize(start + window.len(), 0);
-        window.copy_to(&mut out[start..]).map_err(|_| SendError::Truncated)?;
+        window.append_to(out).map_err(|_| SendError::Truncated)?;
         Ok(window.len())
     }
 }

@@ -56,5 +56,5 @@ pub use flood::{Flood, FloodGuard};
 pub use fuzz::{fuzz_h2_frames, fuzz_h2_sequence, fuzz_hpack};
 pub use limits::{FloodLimits, Http2Limits};
 pub use priority::{Priority, PriorityParameters};
-pub use request_head::{HeadFault, RequestHead};
+pub use request_head::{HeadFault, LastFields, RequestHead};
 pub use streams::Outgoing;

@@ -1,12 +1,14 @@
 //! The head of a request (RFC 9113 §8.3).
 
 mod builder;
+mod last_fields;
 
 use std::ops::Range;
 use std::rc::Rc;
 
 pub use builder::HeadFault;
 pub(crate) use builder::{FieldSection, HeadBuilder};
+pub use last_fields::LastFields;
 
 use crate::limits::Http2Limits;
 use crate::priority::PriorityParameters;

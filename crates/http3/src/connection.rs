@@ -1,5 +1,7 @@
 //! One connection: QUIC, and HTTP/3 on it.
 
+mod sending;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -8,11 +10,14 @@ use std::time::{Duration, Instant};
 use boring::ssl::SslRef;
 use quiche::h3::{self, NameValue};
 
+use crate::buffers::Quic;
 use crate::datagram::{MAX_DATAGRAM_BYTES, NetworkPath};
 use crate::id::ConnectionId;
 use crate::limits::{IDS, QuicConfig};
 use crate::migration::Migration;
 use crate::token::RetryOrigin;
+
+pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone};
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
 pub mod code {
@@ -26,20 +31,20 @@ pub mod code {
     pub const REQUEST_REJECTED: u64 = 0x10b;
     /// The response is no longer sent.
     pub const REQUEST_CANCELLED: u64 = 0x10c;
+    /// The stream ended before the head of a request.
+    pub const REQUEST_INCOMPLETE: u64 = 0x10d;
     /// The request is malformed.
     pub const MESSAGE_ERROR: u64 = 0x10e;
 }
 
-/// Bytes of a DATA frame's header: a type, and a length below 2^30.
-const DATA_HEADER_BYTES: usize = 1 + 4;
-
-/// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
-const CONTROL_STREAM: u64 = 3;
 /// The highest number of a stream with a request (RFC 9000 §2.1).
 const REQUEST_MAX: u64 = (1 << 62) - 4;
 
 /// More finished requests than this are looked through for those that the client has acknowledged.
 const UNSETTLED: usize = 64;
+
+/// What the library would send on a stream that is gone. It counts the bytes of the field before it looks for the stream.
+const NO_FIELD: (&[u8], &[u8]) = (b"", b"");
 
 /// Datagrams of a full train. Content waits until the congestion window lets so many leave together.
 const TRAIN_DATAGRAMS: usize = 44;
@@ -62,6 +67,8 @@ pub enum StreamEvent {
     End(u64),
     /// The client has reset a stream, with an error code.
     Reset(u64, u64),
+    /// A stream has ended, or was reset, without the head of a request. It has to be reset and [`finished`](ServerConnection::finished).
+    Incomplete(u64),
     /// The client asks for another priority of a stream.
     Priority(u64, Vec<u8>),
     /// The client opens no more streams.
@@ -74,25 +81,10 @@ pub struct Fields(Vec<h3::Header>);
 
 impl Fields {
     /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         self.0.iter().map(|field| (field.name(), field.value()))
     }
 }
-
-/// Whether the stream has taken a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadSent {
-    /// It has.
-    Yes,
-    /// It takes none at the moment.
-    Later,
-    /// It is gone.
-    Gone,
-}
-
-/// The client takes no more of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamGone;
 
 /// How a connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +98,7 @@ pub struct ConnectionEnd {
 /// The server's side of one connection.
 pub struct ServerConnection {
     /// Boxed, as the next one: this type moves from task to task, and a future keeps the place of what has moved out of it.
-    quic: Box<quiche::Connection>,
+    quic: Box<Quic>,
     /// `None` until the handshake lets this side send.
     http: Option<Box<h3::Connection>>,
     http_config: Rc<h3::Config>,
@@ -124,6 +116,8 @@ pub struct ServerConnection {
     may_send_little: bool,
     /// What of the congestion window has to be free for content.
     train_bytes: usize,
+    /// A head that waits for the content behind it, and its stream. QUIC has space for it, and gets it before anything else changes.
+    head: Option<(u64, Vec<u8>)>,
     goaway: Option<u64>,
 }
 
@@ -151,7 +145,7 @@ impl ServerConnection {
         let NetworkPath { local, client } = path;
         config.quic.set_stateless_reset_token(Some(reset_token));
         let accepted = match &origin {
-            None => quiche::accept(&id.quic(), None, local, client, &mut config.quic),
+            None => quiche::accept_with_buf_factory(&id.quic(), None, local, client, &mut config.quic),
             Some(origin) => {
                 let ids = quiche::RetryConnectionIds {
                     original_destination_cid: &origin.original.quic(),
@@ -173,6 +167,7 @@ impl ServerConnection {
             migration: Migration::new(path),
             may_send_little: false,
             train_bytes: 0,
+            head: None,
             goaway: None,
         })
     }
@@ -192,6 +187,7 @@ impl ServerConnection {
         if !self.migration.takes(&self.quic, path) {
             return;
         }
+        self.put_waiting_head();
         let NetworkPath { local, client } = path;
         // An error has ended the connection, which its state tells, or concerns this datagram alone.
         let _told_by_state = self.quic.recv(bytes, quiche::RecvInfo { from: client, to: local });
@@ -241,9 +237,22 @@ impl ServerConnection {
                     }
                 }
                 h3::Event::GoAway => return Some(StreamEvent::GoAway),
+                h3::Event::Finished | h3::Event::Reset(_) if self.is_unknown(stream) => {
+                    self.open.insert(stream);
+                    return Some(StreamEvent::Incomplete(stream));
+                }
                 h3::Event::Finished | h3::Event::Reset(_) => {}
             }
         }
+    }
+
+    /// Whether a stream could have a request and had none yet.
+    fn is_unknown(&mut self, stream: u64) -> bool {
+        let is_gone = matches!(self.quic.stream_capacity(stream), Err(quiche::Error::InvalidStreamState(_)));
+        stream.is_multiple_of(4)
+            && !is_gone
+            && !self.open.contains(&stream)
+            && !self.unsettled.contains(&stream)
     }
 
     /// Takes up to `most` bytes of the content of a request. The client may send as many again.
@@ -253,84 +262,6 @@ impl ServerConnection {
         let count = http.recv_body(&mut self.quic, stream, &mut bytes).unwrap_or(0);
         bytes.truncate(count);
         bytes
-    }
-
-    /// Sends the head of a response, and the end of the stream if `end` is set. The first field is `:status`.
-    pub fn send_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        stream: u64,
-        fields: &[(N, V)],
-        end: bool,
-    ) -> HeadSent {
-        let Some(http) = self.http.as_mut() else { return HeadSent::Gone };
-        head_sent(http.send_response(&mut self.quic, stream, fields, end))
-    }
-
-    /// Sends the head of a response behind an interim one.
-    pub fn send_later_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        stream: u64,
-        fields: &[(N, V)],
-        end: bool,
-    ) -> HeadSent {
-        let Some(http) = self.http.as_mut() else { return HeadSent::Gone };
-        head_sent(http.send_additional_headers(&mut self.quic, stream, fields, false, end))
-    }
-
-    /// Sends content, and the end of the stream if `end` is set and all of it is taken. Returns how many bytes were.
-    ///
-    /// # Errors
-    /// The client takes no more of this stream.
-    pub fn send_content(&mut self, stream: u64, content: &[u8], end: bool) -> Result<usize, StreamGone> {
-        let http = self.http.as_mut().ok_or(StreamGone)?;
-        match http.send_body(&mut self.quic, stream, content, end) {
-            Ok(count) => Ok(count),
-            Err(h3::Error::Done | h3::Error::StreamBlocked) => Ok(0),
-            Err(_) => Err(StreamGone),
-        }
-    }
-
-    /// Ends a stream. Returns whether it has taken the end.
-    ///
-    /// # Errors
-    /// The client takes no more of this stream.
-    pub fn send_end(&mut self, stream: u64) -> Result<bool, StreamGone> {
-        let http = self.http.as_mut().ok_or(StreamGone)?;
-        match http.send_body(&mut self.quic, stream, &[], true) {
-            Ok(_) => Ok(true),
-            Err(h3::Error::Done | h3::Error::StreamBlocked) => Ok(false),
-            Err(_) => Err(StreamGone),
-        }
-    }
-
-    /// Bytes of content that windows of the client and congestion let the stream send. 0 also where only the header of a frame
-    /// would fit, without which content cannot be sent.
-    pub fn space(&mut self, stream: u64) -> usize {
-        self.quic.stream_capacity(stream).unwrap_or(0).saturating_sub(DATA_HEADER_BYTES)
-    }
-
-    /// Bytes that congestion, and the client's window of the connection, let all streams send.
-    pub fn shared_space(&mut self) -> usize {
-        // The control stream sends next to nothing.
-        self.space(CONTROL_STREAM)
-    }
-
-    /// Whether the client takes no more of this stream.
-    pub fn is_stopped(&mut self, stream: u64) -> bool {
-        matches!(self.quic.stream_capacity(stream), Err(quiche::Error::StreamStopped(_)))
-    }
-
-    /// The most bytes of content that the stream takes now. 0 also if so little is free that a train of datagrams would not
-    /// be full; see [`send_little`](Self::send_little).
-    pub fn content_bytes_max(&mut self, stream: u64) -> usize {
-        let space = self.space(stream);
-        if space < self.train_bytes && !self.may_send_little { 0 } else { space }
-    }
-
-    /// Whether the stream would take something that fills no train.
-    pub fn is_held_back(&mut self, stream: u64) -> bool {
-        let space = self.space(stream);
-        space > 0 && space < self.train_bytes && !self.may_send_little
     }
 
     /// Lets content leave until packets are received, even if it fills no train.
@@ -354,6 +285,7 @@ impl ServerConnection {
 
     /// Resets a response that ends early.
     pub fn reset(&mut self, stream: u64, code: u64) {
+        self.put_waiting_head();
         let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
     }
 
@@ -390,6 +322,7 @@ impl ServerConnection {
     }
 
     fn send_goaway(&mut self, first_refused: u64) -> bool {
+        self.put_waiting_head();
         let Some(http) = &mut self.http else { return false };
         let is_sent = http.send_goaway(&mut self.quic, first_refused).is_ok();
         if is_sent {
@@ -415,6 +348,7 @@ impl ServerConnection {
 
     /// Writes the next datagram, if there is one to send; returns its length and where it goes.
     pub fn packet(&mut self, out: &mut [u8]) -> Option<(usize, NetworkPath)> {
+        self.put_waiting_head();
         let longest = out.len().min(self.migration.datagram_bytes());
         let out = &mut out[..longest];
         let (length, path) = match self.quic.send(out) {
@@ -444,6 +378,7 @@ impl ServerConnection {
 
     /// Follows timers that are due: losses, acknowledgements, the idle timeout.
     pub fn on_timeout(&mut self) {
+        self.put_waiting_head();
         self.quic.on_timeout();
         self.migration.follow(&mut self.quic);
     }
@@ -460,12 +395,25 @@ impl ServerConnection {
 
     /// Whether the client has acknowledged the responses of all requests whose work has ended.
     pub fn is_settled(&mut self) -> bool {
-        let Self { quic, unsettled, .. } = self;
-        // The library forgets a stream when both sides have its end.
+        let Self { quic, http, unsettled, .. } = self;
         unsettled.retain(|stream| {
-            !matches!(quic.stream_capacity(*stream), Err(quiche::Error::InvalidStreamState(_)))
+            // QUIC forgets a stream when both sides have its end.
+            let is_gone = matches!(quic.stream_capacity(*stream), Err(quiche::Error::InvalidStreamState(_)));
+            if is_gone && let Some(http) = http {
+                // The library's HTTP/3 forgets it when it finds it gone while it is to send on it.
+                let _gone = http.send_response(quic, *stream, &[NO_FIELD], true);
+            }
+            !is_gone
         });
         unsettled.is_empty()
+    }
+
+    /// Whether the library's HTTP/3 knows a stream that is gone.
+    #[cfg(test)]
+    pub(crate) fn remembers(&mut self, stream: u64) -> bool {
+        let Self { quic, http, .. } = self;
+        let http = http.as_mut().unwrap();
+        http.send_response(quic, stream, &[NO_FIELD], true) != Err(h3::Error::FrameUnexpected)
     }
 
     /// Whether there is no request whose work has not ended.
@@ -539,13 +487,5 @@ impl ServerConnection {
     /// The round-trip time.
     pub fn round_trip(&self) -> Option<Duration> {
         self.quic.path_stats().find(|path| path.active).map(|path| path.rtt)
-    }
-}
-
-fn head_sent(result: Result<(), h3::Error>) -> HeadSent {
-    match result {
-        Ok(()) => HeadSent::Yes,
-        Err(h3::Error::StreamBlocked | h3::Error::Done) => HeadSent::Later,
-        Err(_) => HeadSent::Gone,
     }
 }

@@ -4,6 +4,7 @@
 //! of that path is acknowledged, and the library sends no later one. [`Migration`] has one such packet sent, to the address in
 //! use: its acknowledgement counts those before it as lost, and the library sends their content again on the path in use.
 
+use crate::buffers::Quic;
 use crate::datagram::{MAX_DATAGRAM_BYTES, NetworkPath};
 use crate::id::ConnectionId;
 
@@ -89,13 +90,13 @@ impl Migration {
 
     /// Whether the library takes a datagram of this path now. It would end the connection while the path in use has failed and the
     /// challenge that revives it is not sent.
-    pub(crate) fn takes(&mut self, quic: &quiche::Connection, path: NetworkPath) -> bool {
+    pub(crate) fn takes(&mut self, quic: &Quic, path: NetworkPath) -> bool {
         self.received = Some(path);
         !self.has_others || quic.get_next_release_time().is_some()
     }
 
     /// Called after a datagram was received, or timers were followed.
-    pub(crate) fn follow(&mut self, quic: &mut quiche::Connection) {
+    pub(crate) fn follow(&mut self, quic: &mut Quic) {
         if self.first_id.is_none() && quic.is_established() {
             self.first_id = ConnectionId::new(&quic.destination_id());
         }
@@ -139,7 +140,7 @@ impl Migration {
 
     /// Has packets of the first path, which the client has left on purpose, sent with an id that no other address has seen (RFC 9000
     /// §9.5). The library tells the number of no other id than the first.
-    fn exchange_first_id(&self, quic: &mut quiche::Connection) {
+    fn exchange_first_id(&self, quic: &mut Quic) {
         // Without others the path in use may have it, too.
         let is_shared = self.first_id == ConnectionId::new(&quic.destination_id());
         if quic.available_dcids() > 0 && !is_shared {
@@ -173,11 +174,7 @@ impl Migration {
 
     /// Writes the packet of a left path that is due, if there is one. Returns its length and where it goes. The connection has
     /// nothing else to send: an answer to a challenge has to go to the address that it came from.
-    pub(crate) fn packet(
-        &mut self,
-        quic: &mut quiche::Connection,
-        out: &mut [u8],
-    ) -> Option<(usize, NetworkPath)> {
+    pub(crate) fn packet(&mut self, quic: &mut Quic, out: &mut [u8]) -> Option<(usize, NetworkPath)> {
         for left in self.left.iter_mut().filter(|left| left.is_due) {
             left.is_due = false;
             let NetworkPath { local, client } = left.path;

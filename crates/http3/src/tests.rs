@@ -113,9 +113,9 @@ impl Server {
                         self.connection.finished(stream);
                         continue;
                     }
-                    let length = self.content.len().to_string();
-                    let head = [(":status", "200"), ("content-length", &length)];
-                    assert_eq!(self.connection.send_head(stream, &head, false), HeadSent::Yes);
+                    let mut head = HeadFrame::new(200);
+                    head.field(b"content-length", self.content.len().to_string().as_bytes());
+                    assert_eq!(self.connection.send_head(stream, head, false), HeadSent::Yes);
                     self.schedule.add(stream, None, true);
                     if self.answers {
                         self.schedule.set(stream, Readiness::Content);
@@ -139,14 +139,18 @@ impl Server {
         // A train that is not full leaves as well: nothing here is timed.
         self.connection.send_little();
         let Self { connection, schedule, .. } = self;
-        while let Some(stream) = schedule.next(|stream, _| connection.content_bytes_max(stream) > 0) {
+        while let Some(stream) = schedule.next(|stream, _| connection.content_bytes_max(stream, u64::MAX) > 0)
+        {
             let (_, at) = self.sent.iter_mut().find(|(of, _)| *of == stream).unwrap();
-            let space = connection.content_bytes_max(stream).min(5000);
-            let piece = &self.content[*at..self.content.len().min(*at + space)];
-            let end = *at + piece.len() == self.content.len();
-            let count = connection.send_content(stream, piece, end).unwrap();
-            assert_eq!(count, piece.len(), "content_bytes_max is what the library takes");
-            *at += count;
+            let space = connection.content_bytes_max(stream, u64::MAX).min(50_000);
+            let length = space.min(self.content.len() - *at);
+            let end = *at + length == self.content.len();
+            let sent = connection.send_content(stream, length, end, |count, out| {
+                out.extend_from_slice(&self.content[*at..*at + count]);
+                *at += count;
+                Ok::<(), ()>(())
+            });
+            assert_eq!(sent, Ok(()), "content_bytes_max is what the library takes");
             if end {
                 schedule.remove(stream);
                 connection.finished(stream);
@@ -405,7 +409,9 @@ fn a_client_that_stops_or_resets_a_stream_is_noticed() {
     pair.client.quic.stream_shutdown(stopped, quiche::Shutdown::Read, 0x10c).unwrap();
     pair.server.schedule.remove(stopped);
     pair.until(|pair| pair.server.connection.is_stopped(stopped));
-    assert_eq!(pair.server.connection.send_content(stopped, b"more", false), Err(StreamGone));
+    let sent = pair.server.connection.send_content(stopped, 4, false, |_, _| Ok::<(), ()>(()));
+    assert_eq!(sent, Err(ContentFault::Gone));
+    assert_eq!(pair.server.connection.send_end(stopped), Err(StreamGone));
     pair.server.connection.reset(stopped, code::REQUEST_CANCELLED);
     pair.server.connection.finished(stopped);
     let upload = pair.client.request("POST", "/reset", false);
@@ -414,6 +420,33 @@ fn a_client_that_stops_or_resets_a_stream_is_noticed() {
     pair.server.schedule.remove(upload);
     pair.client.quic.stream_shutdown(upload, quiche::Shutdown::Write, 0x10c).unwrap();
     pair.until(|pair| pair.server.events.contains(&format!("Reset({upload}, {})", 0x10c)));
+}
+
+#[test]
+fn the_library_remembers_no_request_whose_response_was_acknowledged() {
+    let mut pair = Pair::new(3000, Weather::Fair);
+    for _ in 0..100 {
+        pair.download("/content");
+    }
+    pair.until(|pair| pair.server.connection.is_settled());
+    assert!((0..400).step_by(4).all(|stream| !pair.server.connection.remembers(stream)));
+}
+
+#[test]
+fn streams_that_end_without_a_request_make_place_for_others() {
+    let mut pair = Pair::new(3000, Weather::Fair);
+    for number in 0..2 * Http3Limits::default().streams {
+        let stream = 4 * number;
+        pair.until(|pair| pair.client.quic.peer_streams_left_bidi() > 0);
+        // A frame of an unknown type.
+        pair.client.quic.stream_send(stream, &[0x21, 0], true).unwrap();
+        pair.until(|pair| {
+            pair.server.events.pop().is_some_and(|event| event == format!("Incomplete({stream})"))
+        });
+        pair.server.connection.reset(stream, code::REQUEST_INCOMPLETE);
+        pair.server.connection.finished(stream);
+        assert!(pair.server.connection.is_idle() && pair.server.events.is_empty());
+    }
 }
 
 #[test]

@@ -116,6 +116,18 @@ impl Mapping {
         // case any mix of old and new bytes is as good as another.
         unsafe { ptr::copy_nonoverlapping(from, dst.as_mut_ptr(), dst.len()) };
     }
+
+    /// Appends `len` bytes from `offset`, which the caller has checked, inside a guard. `out` has space for them.
+    fn append(&self, offset: usize, len: usize, out: &mut Vec<u8>) {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len), "copy outside the mapping");
+        let space = out.spare_capacity_mut();
+        assert!(len <= space.len(), "no space");
+        let from = self.as_ptr().wrapping_add(offset);
+        // SAFETY: as in `copy`; `space` has `len` bytes at least.
+        unsafe { ptr::copy_nonoverlapping(from, space.as_mut_ptr().cast(), len) };
+        // SAFETY: these bytes were just written.
+        unsafe { out.set_len(out.len() + len) };
+    }
 }
 
 impl Drop for Mapping {
@@ -164,6 +176,15 @@ impl<'a> Window<'a> {
         let len = self.len.min(dst.len());
         guarded(*self, || self.mapping.copy(self.offset, &mut dst[..len]))?;
         Ok(len)
+    }
+
+    /// Appends all bytes to `out`, without filling its memory with zeros before.
+    ///
+    /// # Errors
+    /// [`Truncated`] if the file became shorter; `out` then has rubbish at its end.
+    pub fn append_to(&self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        out.reserve(self.len);
+        guarded(*self, || self.mapping.append(self.offset, self.len, out))
     }
 
     /// First byte; valid for `len()` reads inside [`guarded`] and nowhere else.

@@ -24,7 +24,7 @@ pub(super) struct Outbox {
     names_source: bool,
     /// Whether the interface, or the kernel in its place, splits trains.
     splits: Cell<bool>,
-    /// Where trains are put together.
+    /// Where trains are put together: as long as the longest.
     train: RefCell<Vec<u8>>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Flushed {
 
 impl Outbox {
     pub(super) fn new(socket: UdpSocket, names_source: bool) -> Self {
-        let train = RefCell::new(Vec::with_capacity(TRAIN_BYTES_MAX));
+        let train = RefCell::new(vec![0; TRAIN_BYTES_MAX]);
         Self { socket, names_source, splits: Cell::new(true), train }
     }
 
@@ -72,10 +72,10 @@ impl Outbox {
         let mut flushed = Flushed::default();
         let now = Instant::now();
         let mut train = self.train.borrow_mut();
-        // The datagram that did not fit to the train before it.
+        // The datagram that did not fit to the train before it. It is at the front now.
         let mut begun: Option<(usize, NetworkPath)> = None;
-        train.clear();
-        while flushed.unsent.is_none() && flushed.bytes < most {
+        let mut has_more = true;
+        while has_more && flushed.unsent.is_none() && flushed.bytes < most {
             let first = match begun.take() {
                 Some(first) => Some(first),
                 None => {
@@ -83,7 +83,7 @@ impl Outbox {
                     if flushed.due.is_some() {
                         break;
                     }
-                    add_packet(connection, &mut train)
+                    packet(connection, &mut train)
                 }
             };
             let Some((datagram_bytes, path)) = first else { break };
@@ -93,7 +93,10 @@ impl Outbox {
                 && end + MAX_DATAGRAM_BYTES <= TRAIN_BYTES_MAX
                 && connection.due(now, PACE).is_none()
             {
-                let Some((length, to)) = add_packet(connection, &mut train) else { break };
+                let Some((length, to)) = packet(connection, &mut train[end..]) else {
+                    has_more = false;
+                    break;
+                };
                 if length > datagram_bytes || to != path {
                     begun = Some((length, to));
                     break;
@@ -106,11 +109,13 @@ impl Outbox {
             let offered = self.offer(&train[..end], datagram_bytes, path);
             flushed.bytes += offered.bytes;
             flushed.unsent = offered.unsent;
-            train.drain(..end);
+            if let Some((length, _)) = begun {
+                train.copy_within(end..end + length, 0);
+            }
         }
         // If the socket is full it is lost, and QUIC sends its content again.
         if let Some((length, to)) = begun.filter(|_| flushed.unsent.is_none()) {
-            let last = self.offer(&train, length, to);
+            let last = self.offer(&train[..length], length, to);
             flushed.bytes += last.bytes;
             flushed.unsent = last.unsent;
         }
@@ -164,11 +169,8 @@ fn cannot_split(error: &io::Error) -> bool {
     matches!(errno, Some(rustix::io::Errno::IO | rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP))
 }
 
-/// Adds the next datagram of a connection.
-fn add_packet(connection: &mut ServerConnection, train: &mut Vec<u8>) -> Option<(usize, NetworkPath)> {
-    let start = train.len();
-    train.resize(start + MAX_DATAGRAM_BYTES, 0);
-    let packet = doing(Work::Sealing, || connection.packet(&mut train[start..]));
-    train.truncate(start + packet.map_or(0, |(length, _)| length));
-    packet
+/// Writes the next datagram of a connection.
+fn packet(connection: &mut ServerConnection, out: &mut [u8]) -> Option<(usize, NetworkPath)> {
+    let longest = out.len().min(MAX_DATAGRAM_BYTES);
+    doing(Work::Sealing, || connection.packet(&mut out[..longest]))
 }

@@ -1,13 +1,12 @@
 //! HTTP/3 as a protocol that carries many responses at once.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 use penstock_config::limits;
 use penstock_egress::{SendError, Transmission};
 use penstock_http::ResponseHead;
 use penstock_http2::PriorityParameters;
-use penstock_http3::{HeadSent, Readiness, Schedule, ServerConnection, code};
+use penstock_http3::{ContentFault, HeadFrame, HeadSent, Readiness, Schedule, ServerConnection, code};
 use penstock_sys::socket::Carriage;
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
@@ -31,6 +30,8 @@ pub(super) struct Http3 {
 struct OpenRequest {
     stream: u64,
     response: Response,
+    /// Bytes of content that the response has left, if that is known.
+    content_left: Option<u64>,
     /// Whether content has come that was not read.
     is_readable: bool,
     /// Bytes of content that were read and not used yet.
@@ -48,9 +49,8 @@ impl OpenRequest {
 /// What was sent of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Response {
+    /// Nothing, or interim responses.
     Nothing,
-    /// `100 Continue`, or another interim response.
-    Interim,
     /// The head of the final response.
     Head,
     /// The end of the response, or its reset.
@@ -61,9 +61,7 @@ enum Response {
 pub(super) struct WrongLength;
 
 /// What one round gives to QUIC.
-pub(super) struct Round<'r> {
-    /// Where content is copied to from its file.
-    pub(super) scratch: &'r mut Vec<u8>,
+pub(super) struct Round {
     /// Bytes of content that may still be given.
     pub(super) left: usize,
 }
@@ -97,8 +95,9 @@ impl Http3 {
         PriorityParameters { urgency, incremental }: PriorityParameters,
     ) {
         if let Err(position) = self.requests.binary_search_by_key(&stream, |request| request.stream) {
+            let (response, content_left) = (Response::Nothing, None);
             let added =
-                OpenRequest { stream, response: Response::Nothing, is_readable: false, held: 0, body_left };
+                OpenRequest { stream, response, content_left, is_readable: false, held: 0, body_left };
             self.requests.insert(position, added);
             self.schedule.add(stream, urgency, incremental);
         }
@@ -169,7 +168,9 @@ impl Http3 {
     /// Whether content waits until it fills a train of datagrams.
     pub(super) fn is_held_back(&self) -> bool {
         let mut connection = self.connection.borrow_mut();
-        self.schedule.with_content().any(|stream| connection.is_held_back(stream))
+        self.schedule
+            .with_content()
+            .any(|stream| connection.is_held_back(stream, content_left(&self.requests, stream)))
     }
 
     /// Resets a request that is malformed.
@@ -194,17 +195,6 @@ impl Http3 {
         is_taken
     }
 
-    /// Sends a head: the first one of a stream, or one behind an interim response.
-    fn send(&mut self, stream: u64, fields: &HeadFields<'_>, end: bool) -> HeadSent {
-        let has_interim = self.request(stream).is_some_and(|request| request.response == Response::Interim);
-        let connection = self.connection.get_mut();
-        if has_interim {
-            connection.send_later_head(stream, fields, end)
-        } else {
-            connection.send_head(stream, fields, end)
-        }
-    }
-
     fn use_up(&mut self, stream: u64, bytes: usize) {
         if let Some(request) = self.request(stream) {
             request.held = request.held.saturating_sub(bytes);
@@ -219,7 +209,7 @@ impl Multiplexer for Http3 {
 
     type RequestHead = super::request::RequestHead;
 
-    type Batch<'b> = Round<'b>;
+    type Batch<'b> = Round;
 
     fn carriage(&self) -> Option<Carriage> {
         let (round_trip, delivery_rate, sent, sent_again) = self.connection.borrow().path()?;
@@ -261,43 +251,40 @@ impl Multiplexer for Http3 {
     }
 
     /// The connection's own frames are QUIC's.
-    fn put_control(&mut self, _round: &mut Round<'_>) {}
+    fn put_control(&mut self, _round: &mut Round) {}
 
-    fn next_stream(&mut self, round: &Round<'_>) -> Option<u64> {
+    fn next_stream(&mut self, round: &Round) -> Option<u64> {
         if round.left == 0 {
             return None;
         }
-        let Self { connection, schedule, blocked, .. } = self;
+        let Self { connection, schedule, requests, blocked } = self;
         let connection = connection.get_mut();
         schedule.next(|stream, readiness| match readiness {
             Readiness::Nothing => false,
             Readiness::Frames => !blocked.contains(&stream),
-            Readiness::Content => connection.content_bytes_max(stream) > 0,
+            Readiness::Content => connection.content_bytes_max(stream, content_left(requests, stream)) > 0,
         })
     }
 
-    fn put_interim(&mut self, stream: u64, interim: &ResponseHead, _round: &mut Round<'_>) -> bool {
-        let mut status = itoa::Buffer::new();
-        let fields = fields_of(status.format(interim.status), interim.fields.iter());
-        let sent = self.send(stream, &fields, false);
-        if let (HeadSent::Yes, Some(request)) = (sent, self.request(stream)) {
-            request.response = Response::Interim;
-        }
+    fn put_interim(&mut self, stream: u64, interim: &ResponseHead, _round: &mut Round) -> bool {
+        let mut head = HeadFrame::new(interim.status);
+        add_fields(&mut head, interim.fields.iter());
+        let sent = self.connection.get_mut().send_head(stream, head, false);
         self.block_unless(stream, sent == HeadSent::Yes)
     }
 
-    fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], _round: &mut Round<'_>) -> bool {
-        let (mut status, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let ResponseHead { status: code, fields: of_response } = &head.response;
+    fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], _round: &mut Round) -> bool {
+        let mut length = itoa::Buffer::new();
         let length = head.length.map_or("", |bytes| length.format(bytes)).as_bytes();
         let own = [(&b"date"[..], date), (b"server", head.server()), (b"content-length", length)];
-        let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-        let fields = fields_of(status.format(*code), own.chain(of_response));
+        let mut frame = HeadFrame::new(head.response.status);
+        add_fields(&mut frame, own.into_iter().filter(|(_, value)| !value.is_empty()));
+        add_fields(&mut frame, head.response.fields.iter());
         let (urgency, incremental) = self.schedule.priority(stream);
-        let sent = self.send(stream, &fields, head.end);
+        let sent = self.connection.get_mut().send_head(stream, frame, head.end);
         self.connection.get_mut().set_priority(stream, urgency, incremental);
         if let (HeadSent::Yes, Some(request)) = (sent, self.request(stream)) {
-            request.response = Response::Head;
+            (request.response, request.content_left) = (Response::Head, head.length);
         }
         if sent == HeadSent::Yes && head.end {
             self.end(stream);
@@ -305,8 +292,9 @@ impl Multiplexer for Http3 {
         self.block_unless(stream, sent == HeadSent::Yes)
     }
 
-    fn content_bytes_max(&self, stream: u64, round: &Round<'_>) -> usize {
-        self.connection.borrow_mut().content_bytes_max(stream).min(round.left).min(PIECE_BYTES)
+    fn content_bytes_max(&self, stream: u64, round: &Round) -> usize {
+        let left = content_left(&self.requests, stream);
+        self.connection.borrow_mut().content_bytes_max(stream, left).min(round.left).min(PIECE_BYTES)
     }
 
     fn put_content(
@@ -315,25 +303,26 @@ impl Multiplexer for Http3 {
         transmission: &mut Transmission,
         length: usize,
         end: bool,
-        round: &mut Round<'_>,
+        round: &mut Round,
     ) -> Result<usize, SendError> {
-        round.scratch.clear();
-        transmission.copy_next(length, round.scratch)?;
-        let sent = self.connection.get_mut().send_content(stream, round.scratch, end);
-        let taken = sent.map_err(|_gone| SendError::Gone)?;
-        if taken < length {
-            // The library takes what it had space for.
-            return Err(SendError::Internal);
+        let read = |count, out: &mut Vec<u8>| transmission.copy_next(count, out);
+        match self.connection.get_mut().send_content(stream, length, end, read) {
+            Ok(()) => {}
+            Err(ContentFault::Gone) => return Err(SendError::Gone),
+            Err(ContentFault::Unread(error)) => return Err(error),
         }
-        round.left = round.left.saturating_sub(taken);
+        round.left = round.left.saturating_sub(length);
+        if let Some(left) = self.request(stream).and_then(|request| request.content_left.as_mut()) {
+            *left = left.saturating_sub(length as u64);
+        }
         if end {
             self.end(stream);
         }
-        Ok(taken)
+        Ok(length)
     }
 
-    fn put_end(&mut self, stream: u64, _round: &mut Round<'_>) -> bool {
-        let is_sent = self.connection.get_mut().send_end(stream).unwrap_or(false);
+    fn put_end(&mut self, stream: u64, _round: &mut Round) -> bool {
+        let is_sent = self.connection.get_mut().send_end(stream).is_ok();
         if is_sent {
             self.end(stream);
         }
@@ -383,23 +372,12 @@ impl Multiplexer for Http3 {
     }
 }
 
-/// Names and values of a head.
-type HeadFields<'a> = [(Cow<'a, [u8]>, &'a [u8])];
-
-/// The status and the fields of a response.
-fn fields_of<'a>(
-    status: &'a str,
-    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-) -> Vec<(Cow<'a, [u8]>, &'a [u8])> {
-    let status = (Cow::Borrowed(&b":status"[..]), status.as_bytes());
-    std::iter::once(status).chain(fields.map(|(name, value)| (lower_case(name), value))).collect()
+/// Bytes of content that a response has left, as far as is known.
+fn content_left(requests: &[OpenRequest], stream: u64) -> u64 {
+    let found = requests.binary_search_by_key(&stream, |request| request.stream);
+    found.ok().and_then(|at| requests[at].content_left).unwrap_or(u64::MAX)
 }
 
-/// A field name as HTTP/3 has it (RFC 9114 §4.2).
-fn lower_case(name: &[u8]) -> Cow<'_, [u8]> {
-    if name.iter().any(u8::is_ascii_uppercase) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
-    }
+fn add_fields<'f>(head: &mut HeadFrame, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+    fields.for_each(|(name, value)| head.field(name, value));
 }

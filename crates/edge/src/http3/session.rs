@@ -10,7 +10,7 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 use penstock_config::limits;
-use penstock_http2::{Flood, FloodGuard, HeadFault, PriorityParameters};
+use penstock_http2::{Flood, FloodGuard, HeadFault, LastFields, PriorityParameters};
 use penstock_http3::{Fields, StreamEvent, code};
 use penstock_metrics::QuicPackets;
 use penstock_tls::Negotiated;
@@ -71,11 +71,6 @@ const IDLE_MEMORY: Duration = Duration::from_millis(limits::HTTP2_IDLE_MEMORY_MI
 /// How often a connection that is always busy looks at deadlines.
 const JUDGE: Duration = Duration::from_secs(1);
 
-thread_local! {
-    // Where content is copied to from its file, on its way to QUIC.
-    static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
-}
-
 /// The end of a connection, with the error code for the client.
 struct End(u64);
 
@@ -84,6 +79,7 @@ struct Session {
     shared: Rc<SharedConnection<Http3>>,
     settings: LocalSettings,
     requests: u64,
+    last: LastFields,
     stalled: StallClock,
     /// When content leaves that does not fill a train.
     train_due: Option<Instant>,
@@ -148,6 +144,7 @@ impl Session {
             shared: Rc::new(shared),
             settings: worker.settings(),
             requests: 0,
+            last: LastFields::default(),
             stalled: StallClock::default(),
             train_due: None,
             idle_since: Instant::now(),
@@ -273,6 +270,10 @@ impl Session {
                 }
             }
             StreamEvent::Reset(stream, _) => return self.reset_by_client(stream, now),
+            StreamEvent::Incomplete(stream) => {
+                self.shared.worker.shard.http3_stream_reset("incomplete");
+                return self.refuse(stream, code::REQUEST_INCOMPLETE);
+            }
             StreamEvent::Priority(stream, value) => {
                 let PriorityParameters { urgency, incremental } = PriorityParameters::parse(&value);
                 let mut state = self.shared.state.borrow_mut();
@@ -295,7 +296,7 @@ impl Session {
         now: Instant,
         open: &mut impl FnMut(OpenedStream<Http3>),
     ) -> Result<(), End> {
-        let read = penstock_http2::RequestHead::from_fields(fields.iter(), &self.settings.http2);
+        let read = self.last.head(fields.iter(), &self.settings.http2);
         let shard = &self.shared.worker.shard;
         let (request, priority) = match read {
             Ok((head, _)) if end && head.content_length().is_some_and(|length| length > 0) => {
@@ -373,10 +374,7 @@ impl Session {
         }
         let shared = &self.shared;
         let mut state = shared.state.borrow_mut();
-        SCRATCH.with_borrow_mut(|scratch| {
-            let mut round = Round { scratch, left: limits::HTTP3_TURN_BYTES };
-            state.fill(&mut round, shared, now);
-        });
+        state.fill(&mut Round { left: limits::HTTP3_TURN_BYTES }, shared, now);
         let sent = self.link.sent;
         self.link.flush(state.protocol.connection.get_mut(), limits::HTTP3_TURN_BYTES);
         let sent = self.link.sent - sent;
@@ -393,6 +391,7 @@ impl Session {
             self.shared.state.borrow_mut().release_memory();
             tasks.release_memory();
             self.link.inbox.release_memory();
+            self.last = LastFields::default();
             self.holds_memory = false;
         }
         let blocked = {

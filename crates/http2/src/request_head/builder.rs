@@ -9,7 +9,7 @@ use crate::limits::Http2Limits;
 use crate::priority::PriorityParameters;
 
 /// What a field counts for in addition to its name and value (RFC 9113 §6.5.2).
-const FIELD_OVERHEAD: usize = 32;
+pub(super) const FIELD_OVERHEAD: usize = 32;
 
 /// The first allocation for lines of a head, in bytes: a usual request of a browser.
 const LINES_BYTES_USUAL: usize = 640;

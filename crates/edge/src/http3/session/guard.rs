@@ -58,7 +58,7 @@ impl Session {
         connection.reset(stream, code);
         connection.finished(stream);
         drop(state);
-        self.count(if code == code::MESSAGE_ERROR { Flood::ProvokedReset } else { Flood::RefusedStream })
+        self.count(if code == code::REQUEST_REJECTED { Flood::RefusedStream } else { Flood::ProvokedReset })
     }
 
     /// Counts what costs more to serve than to send, by the limits of HTTP/2.

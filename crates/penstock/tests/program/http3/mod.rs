@@ -4,6 +4,7 @@ mod addresses;
 mod clients;
 mod early;
 mod floods;
+mod frames;
 mod handshakes;
 mod hostile;
 mod network;
@@ -19,6 +20,9 @@ use serde_json::Value;
 /// The Python of an environment with aioquic, which `scripts/install-needs test` makes.
 pub(crate) const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quic/bin/python3");
 
+/// The client of quic-go, which `scripts/install-needs test` builds.
+pub(crate) const QUIC_GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quicgo");
+
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/client.py");
 
 /// The usual server, whose listener with TLS speaks HTTP/3 by default.
@@ -33,6 +37,15 @@ pub(crate) fn has_client() -> bool {
         println!(
             "NOT TESTED: needs Python with aioquic and cryptography; scripts/install-needs test installs it"
         );
+    }
+    has
+}
+
+/// Whether there is that client; says so if there is none.
+pub(crate) fn has_quic_go() -> bool {
+    let has = Path::new(QUIC_GO).exists();
+    if !has {
+        println!("NOT TESTED: needs a client of quic-go; scripts/install-needs test builds it");
     }
     has
 }

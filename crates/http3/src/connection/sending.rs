@@ -1,0 +1,246 @@
+//! Frames of responses on their streams.
+//!
+//! They go past the library's HTTP/3, which compresses each head and copies all content: a frame is made in the buffer in which
+//! QUIC keeps it until it is acknowledged.
+
+use super::ServerConnection;
+use crate::qpack;
+
+/// Types of frames (RFC 9114 §7.2).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+
+/// Bytes of a DATA frame's header: a type, and a length below 2^30.
+const DATA_HEADER_BYTES: usize = 1 + 4;
+
+/// Bytes of a HEADERS frame's header: a type, and a length below 2^14.
+const HEADERS_HEADER_BYTES: usize = 1 + 2;
+
+/// Bytes of a head for which memory is taken at first.
+const HEAD_BYTES: usize = 256;
+
+/// Bytes of content in one buffer. It is freed when all of them are acknowledged.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
+const CONTROL_STREAM: u64 = 3;
+
+/// The head of a response, as a HEADERS frame.
+#[derive(Debug)]
+pub struct HeadFrame(Vec<u8>);
+
+impl HeadFrame {
+    /// A head with this status, 100 to 999.
+    pub fn new(status: u16) -> Self {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES);
+        bytes.extend_from_slice(&[HEADERS, 0, 0]);
+        qpack::begin(&mut bytes);
+        qpack::status(status, &mut bytes);
+        Self(bytes)
+    }
+
+    /// Adds a field.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        qpack::field(name, value, &mut self.0);
+    }
+
+    fn into_bytes(self) -> Vec<u8> {
+        let Self(mut bytes) = self;
+        let length = bytes.len() - HEADERS_HEADER_BYTES;
+        match u16::try_from(length) {
+            Ok(short @ 0..0x4000) => {
+                bytes[1..HEADERS_HEADER_BYTES].copy_from_slice(&(short | 0x4000).to_be_bytes())
+            }
+            _ => {
+                let mut long = Vec::new();
+                put_length(length, &mut long);
+                bytes.splice(1..HEADERS_HEADER_BYTES, long);
+            }
+        }
+        bytes
+    }
+}
+
+/// Appends a length (RFC 9000 §16).
+fn put_length(length: usize, out: &mut Vec<u8>) {
+    let number = (length as u64).to_be_bytes();
+    let (bytes, mark) = match length {
+        0..0x40 => (1, 0),
+        0x40..0x4000 => (2, 0x40),
+        0x4000..0x4000_0000 => (4, 0x80),
+        _ => (8, 0xc0),
+    };
+    let start = out.len();
+    out.extend_from_slice(&number[number.len() - bytes..]);
+    out[start] |= mark;
+}
+
+/// Whether the stream has taken a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSent {
+    /// It has.
+    Yes,
+    /// It takes none at the moment.
+    Later,
+    /// It is gone.
+    Gone,
+}
+
+/// The client takes no more of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamGone;
+
+/// Why content was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentFault<E> {
+    /// The client takes no more of the stream, or less than was to be sent.
+    Gone,
+    /// It could not be read. The stream has a frame without its end, and must be reset.
+    Unread(E),
+}
+
+impl ServerConnection {
+    /// Sends the head of a response, and the end of the stream if `end` is set.
+    pub fn send_head(&mut self, stream: u64, head: HeadFrame, end: bool) -> HeadSent {
+        self.put_waiting_head();
+        let bytes = head.into_bytes();
+        match self.quic.stream_writable(stream, bytes.len()) {
+            Ok(true) if !end => {
+                self.head = Some((stream, bytes));
+                HeadSent::Yes
+            }
+            Ok(true) if self.put(stream, bytes, end).is_ok() => HeadSent::Yes,
+            Ok(false) => HeadSent::Later,
+            Ok(true) | Err(_) => HeadSent::Gone,
+        }
+    }
+
+    /// Gives QUIC a head without content.
+    pub(super) fn put_waiting_head(&mut self) {
+        if let Some((stream, bytes)) = self.head.take() {
+            let _gone = self.put(stream, bytes, false);
+        }
+    }
+
+    /// The head that waits for the content of this stream.
+    fn take_head(&mut self, stream: u64) -> Vec<u8> {
+        match self.head.take_if(|(of, _)| *of == stream) {
+            Some((_, bytes)) => bytes,
+            None => {
+                self.put_waiting_head();
+                Vec::new()
+            }
+        }
+    }
+
+    /// Sends `length` bytes of content, at least one and at most [`content_bytes_max`](Self::content_bytes_max), and the end of the
+    /// stream if `end` is set. `read` appends the next so many of them.
+    ///
+    /// # Errors
+    /// The client takes no more of the stream, or `read` fails.
+    pub fn send_content<E>(
+        &mut self,
+        stream: u64,
+        length: usize,
+        end: bool,
+        mut read: impl FnMut(usize, &mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), ContentFault<E>> {
+        if length > self.space(stream) {
+            return Err(ContentFault::Gone);
+        }
+        let mut left = length;
+        let mut bytes = self.take_head(stream);
+        bytes.reserve_exact(DATA_HEADER_BYTES + left.min(BUFFER_BYTES));
+        bytes.push(DATA);
+        put_length(length, &mut bytes);
+        while left > 0 {
+            let piece = left.min(BUFFER_BYTES);
+            bytes.reserve_exact(piece);
+            read(piece, &mut bytes).map_err(ContentFault::Unread)?;
+            left -= piece;
+            let full = std::mem::take(&mut bytes);
+            self.put(stream, full, end && left == 0).map_err(|StreamGone| ContentFault::Gone)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a stream.
+    ///
+    /// # Errors
+    /// The client takes no more of this stream.
+    pub fn send_end(&mut self, stream: u64) -> Result<(), StreamGone> {
+        self.put_waiting_head();
+        self.quic.stream_send(stream, &[], true).map_or(Err(StreamGone), |_| Ok(()))
+    }
+
+    /// Gives QUIC bytes for which the stream has space.
+    fn put(&mut self, stream: u64, bytes: Vec<u8>, end: bool) -> Result<(), StreamGone> {
+        match self.quic.stream_send_zc(stream, bytes.into(), end) {
+            Ok((_, None)) => Ok(()),
+            Ok((_, Some(_))) | Err(_) => Err(StreamGone),
+        }
+    }
+
+    /// Bytes of content that windows of the client and congestion let the stream send. 0 also where only the header of a frame
+    /// would fit, without which content cannot be sent.
+    pub fn space(&mut self, stream: u64) -> usize {
+        let waiting = self.head.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        self.quic.stream_capacity(stream).unwrap_or(0).saturating_sub(waiting + DATA_HEADER_BYTES)
+    }
+
+    /// Bytes that congestion, and the client's window of the connection, let all streams send.
+    pub fn shared_space(&mut self) -> usize {
+        // The control stream sends next to nothing.
+        self.space(CONTROL_STREAM)
+    }
+
+    /// Whether the client takes no more of this stream.
+    pub fn is_stopped(&mut self, stream: u64) -> bool {
+        matches!(self.quic.stream_capacity(stream), Err(quiche::Error::StreamStopped(_)))
+    }
+
+    /// The most bytes of content that the stream takes now, of a response that has `left`. 0 also if so little is free that a train
+    /// of datagrams would not be full, unless what is left fits; see [`send_little`](Self::send_little).
+    pub fn content_bytes_max(&mut self, stream: u64, left: u64) -> usize {
+        let space = self.space(stream);
+        if self.would_wait(space, left) { 0 } else { space }
+    }
+
+    /// Whether the stream would take something that fills no train and is not all that is left.
+    pub fn is_held_back(&mut self, stream: u64, left: u64) -> bool {
+        let space = self.space(stream);
+        space > 0 && self.would_wait(space, left)
+    }
+
+    fn would_wait(&self, space: usize, left: u64) -> bool {
+        space < self.train_bytes && (space as u64) < left && !self.may_send_little
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number in front, and how many bytes it has.
+    fn number(bytes: &[u8]) -> (u64, usize) {
+        let count = 1 << (bytes[0] >> 6);
+        let rest = bytes[1..count].iter();
+        (rest.fold(u64::from(bytes[0] & 0x3f), |number, byte| number << 8 | u64::from(*byte)), count)
+    }
+
+    #[test]
+    fn the_length_of_a_frame_is_that_of_its_content() {
+        for value in [0, 10, 1000, 16_300, 20_000] {
+            let mut head = HeadFrame::new(200);
+            head.field(b"x", &vec![b'v'; value]);
+            let bytes = head.into_bytes();
+            let (length, count) = number(&bytes[1..]);
+            assert_eq!(length, (bytes.len() - 1 - count) as u64);
+        }
+        for length in [0, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30] {
+            let mut bytes = Vec::new();
+            put_length(length, &mut bytes);
+            assert_eq!(number(&bytes), (length as u64, bytes.len()));
+        }
+    }
+}
