@@ -25,6 +25,8 @@ pub mod code {
     pub const NO_ERROR: u64 = 0x100;
     /// An error of this server.
     pub const INTERNAL_ERROR: u64 = 0x102;
+    /// A control stream, or one of QPACK, has ended.
+    pub const CLOSED_CRITICAL_STREAM: u64 = 0x104;
     /// The client causes too much load.
     pub const EXCESSIVE_LOAD: u64 = 0x107;
     /// The request was not processed.
@@ -212,8 +214,16 @@ impl ServerConnection {
     pub fn next_event(&mut self) -> Option<StreamEvent> {
         loop {
             let http = self.http.as_mut()?;
-            // An error has closed the connection.
-            let (stream, event) = http.poll(&mut self.quic).ok()?;
+            let (stream, event) = match http.poll(&mut self.quic) {
+                Ok(event) => event,
+                // Of a stream that must not end (RFC 9114 §6.2.1): the library tells that of another one by an event.
+                Err(h3::Error::TransportError(quiche::Error::StreamReset(_))) => {
+                    self.close(code::CLOSED_CRITICAL_STREAM);
+                    return None;
+                }
+                // An error has closed the connection.
+                Err(_) => return None,
+            };
             match event {
                 h3::Event::Headers { list, more_frames } => {
                     if self.open.insert(stream) {

@@ -342,9 +342,11 @@ fn control_streams() -> Vec<Case> {
         cases.push(case.on("control", frame(reserved, b"")));
     }
     for stream in ["control", "encoder", "decoder"] {
-        let name = format!("the reset of the {stream} stream");
-        let closed = Case::new(name, Connection(error::CLOSED_CRITICAL_STREAM));
-        cases.push(closed.on(stream, Vec::new()).reset());
+        let closes = |what: &str| {
+            let name = format!("the {what} of the {stream} stream");
+            Case::new(name, Connection(error::CLOSED_CRITICAL_STREAM)).on(stream, Vec::new())
+        };
+        cases.extend([closes("reset").reset(), closes("end").end()]);
     }
     cases
 }
