@@ -14,6 +14,7 @@ class Scene:
     tls: Tls = DEFAULT
     is_plain: bool = False  # HTTP instead of HTTPS
     is_http2: bool = False  # HTTP/2 beside HTTP/1.1
+    is_http3: bool = False  # HTTP/3 beside HTTP/1.1
     origin: int | None = None  # port of the origin on 127.0.0.1
     relays: bool = False  # relays the origin's responses and keeps none
     cache_bytes: int = 0  # size of the cache; 0 is none

@@ -53,6 +53,11 @@ ssl_certificate {chain};
         ssl_session_tickets on;
         ssl_buffer_size 16k;"""
 
+NGINX_QUIC = """\
+listen 127.0.0.1:{port} quic reuseport;
+        quic_gso on;
+        http3_max_concurrent_streams 128;"""
+
 NGINX_UPSTREAM = """\
 upstream origin {{
         server 127.0.0.1:{origin};
@@ -124,12 +129,19 @@ http1-request-timeout: 600
 {user}listen:
   host: 127.0.0.1
   port: {port}
-{ssl}hosts:
+{ssl}{quic}hosts:
   "*":
     paths:
       "/":
         {handler}
 """
+
+H2O_QUIC = """\
+listen:
+  type: quic
+  host: 127.0.0.1
+  port: {port}
+{ssl}"""
 
 H2O_SSL = """\
   ssl:
@@ -212,6 +224,8 @@ class Nginx(Server):
         else:
             http2 = " http2" if scene.is_http2 else ""
             listen = f"listen 127.0.0.1:{self.port} ssl{http2} reuseport backlog=4096;"
+            if scene.is_http3:
+                inside.append(NGINX_QUIC.format(port=self.port))
             inside.append(NGINX_TLS.format(
                 chain=self.fixtures.chain(scene.tls.key), key=self.fixtures.key(scene.tls.key),
                 tls="\n        ".join(scene.tls.nginx(self.build())),
@@ -292,8 +306,9 @@ class Penstock(Server):
             cache = f"cache:\n  slice: {scene.slice_bytes >> 10}KiB\n" + (
                 f"  memory: {{directory: {self.memory}/cache, size: {size >> 10}KiB}}\n"
             )
-        # No HTTP/3: the peers have none, and their responses no Alt-Svc.
-        protocols = "" if scene.is_plain and not scene.is_http2 else "\n    protocols: [h1, h2]"
+        # Where nothing asks over HTTP/3: responses of the peers have no Alt-Svc.
+        protocols = "[h1, h2, h3]" if scene.is_http3 else "[h1, h2]"
+        protocols = "" if scene.is_plain and not scene.is_http2 else f"\n    protocols: {protocols}"
         return PENSTOCK_CONF.format(
             port=self.port, is_tls="false" if scene.is_plain else "true", protocols=protocols,
             tls=tls, origin=origin, cache=cache,
@@ -331,7 +346,8 @@ class H2o(Server):
             chain=made.chain(scene.tls.key), key=made.key(scene.tls.key),
             pinned="".join(f"    {line}\n" for line in scene.tls.h2o(self.build())),
         )  # fmt: skip
-        return H2O_CONF.format(home=self.home, port=self.port, ssl=ssl, handler=handler, user="user: root\n" if os.geteuid() == 0 else "")
+        quic = H2O_QUIC.format(port=self.port, ssl=ssl) if scene.is_http3 else ""
+        return H2O_CONF.format(home=self.home, port=self.port, ssl=ssl, quic=quic, handler=handler, user="user: root\n" if os.geteuid() == 0 else "")
 
     def command(self):
         path = self.home / "h2o.conf"
@@ -355,7 +371,7 @@ class Caddy(Server):
         ])  # fmt: skip
         return CADDY_CONF.format(
             home=self.home, port=self.port, scheme=scene.scheme, tls=tls, handler=handler,
-            protocols="h1 h2" if scene.is_http2 else "h1",
+            protocols="h1 h2" if scene.is_http2 else "h1 h3" if scene.is_http3 else "h1",
         )  # fmt: skip
 
     def command(self):

@@ -378,6 +378,11 @@ pub(crate) mod tests {
                  request_id: generate\n",
             ),
             (
+                "location / { proxy_pass http://a:1; proxy_set_header X-Request-ID $request_id; } location /b/ { proxy_pass http://a:1; }",
+                "  - hosts: [\"*\"]\n    origin:\n      http: [\"http://a:1\"]\n      cache: off\n      host: \"a:1\"\n    \
+                 request_id: generate\n    routes:\n      - path: \"/b/*\"\n        request_id: off\n",
+            ),
+            (
                 "root /a; location /b/ { alias /c/; } location = /d { return 204; } location ~ \\.(ts|mp4)$ { expires 1m; }",
                 "  - hosts: [\"*\"]\n    origin: {directory: /a}\n    routes:\n      - path: /d\n        respond: {status: 204}\n      \
                  - path: \"*.ts\"\n        headers:\n          response:\n            set: {Cache-Control: \"max-age=60\"}\n      \

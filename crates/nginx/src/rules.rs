@@ -86,6 +86,7 @@ fn hsts(value: &str, settings: &mut Node) {
 
 /// Fields that a location adds to requests for its origin.
 pub(crate) fn request_fields(scope: &Scope<'_>, settings: &mut Node, remarks: &mut Remarks) {
+    settings.set("request_id", Node::text("off"));
     for directive in scope.all("proxy_set_header") {
         let (name, value) = (directive.argument(0), directive.argument(1));
         let lower = name.to_ascii_lowercase();

@@ -85,9 +85,21 @@ pub(crate) fn site(
 }
 
 /// The keys of a site in the order in which they are written.
-const KEYS: [&str; 13] = [
-    "origin", "redirect", "respond", "rewrite", "cache", "headers", "access", "limits", "pace", "methods",
-    "compress", "index", "tokens",
+const KEYS: [&str; 14] = [
+    "origin",
+    "redirect",
+    "respond",
+    "rewrite",
+    "cache",
+    "headers",
+    "access",
+    "limits",
+    "pace",
+    "methods",
+    "compress",
+    "index",
+    "tokens",
+    "request_id",
 ];
 
 /// A route with what differs from its site.
