@@ -155,7 +155,8 @@ fn twenty_successions_fail_no_request_over_quic() {
     let ask = |(kind, path): &(&str, &str)| {
         let (content, len) =
             if *path == "/large.mp4" { (&cached.large, CACHED) } else { (&cached.small, SMALL) };
-        let expected = files.path().join(format!("expected-{len}"));
+        // Of each client alone: another one reads its own while this one is written.
+        let expected = files.path().join(format!("expected-{kind}-{len}"));
         content.write_to(&expected);
         let client = match *kind {
             "quic-go" => Tool::new(crate::http3::QUIC_GO).arg("ask"),
