@@ -143,7 +143,7 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   for (const absent of ['players', 'acme', 'slow-sites', 'starved-titles', 'peers', 'keyservers', 'store', 'key-clients']) assert.equal(await shown(absent).isVisible(), false, absent);
   const status = await (await fetch(`http://${server.admin}/status.json`)).json();
   Object.assign(status, {
-    sites: [{ name: MARKUP, requests: 7, bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2 }],
+    sites: [{ name: MARKUP, requests: 7, bytes: 4096, cache_bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2 }],
       players: { requests: 200, starved: 5, startup: 3, sessions: 4 } }],
     top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3,
       players: { requests: 20, starved: 1, buffer: [1, 2, 3, 0, 0].map((requests) => ({ requests })), throughput: [] } }], starved_titles: [{ key: MARKUP, requests: 5, bytes: 1, error: 0 }] },

@@ -410,6 +410,9 @@ labels! {
 }
 
 impl CacheOutcome {
+    /// The labels of those that are hits.
+    pub(crate) const HITS: &[&str] = &["hit", "stale", "stale_if_error"];
+
     /// Whether the response came from the cache without a wait for an origin.
     #[must_use]
     pub const fn is_hit(self) -> bool {

@@ -222,7 +222,8 @@ export const TABLES = [
       if (!Array.isArray(sites) || sites.length === 0) return null;
       const rows = sites.map((site) => {
         const of = (field) => growth(context, ['sites'], 'name', site.name, field);
-        const hits = site.bytes > 0 && typeof site.hit_bytes === 'number' ? site.hit_bytes / site.bytes : NaN;
+        // As in the metrics: of the bytes that the cache could have had.
+        const hits = site.cache_bytes > 0 ? site.hit_bytes / site.cache_bytes : NaN;
         return [site.name, text(bits(of('bytes'))), text(rate(of('requests'))), text(percent(hits)), number(site.requests), text(bytes(site.bytes))];
       });
       return [table(['site', '#out', '#requests', '#hits by bytes', '#requests since start', '#bytes'], rows)];
@@ -238,7 +239,8 @@ export const TABLES = [
       const heard = entries.some((entry) => entry.players);
       const rows = entries.slice(0, 12).map((entry) => [String(entry.key), number(entry.requests), text(bytes(entry.bytes)),
         ...(heard ? [[text(percent(starved(entry.players))), starved(entry.players) > 0.01 ? 'warn' : ''], text(percent(little(entry.players)))] : []),
-        entry.error ? `± ${number(entry.error)}` : '']);
+        // A count is at most so much too small, in what ranks the table.
+        entry.error ? `+ ${['titles', 'networks'].includes(kind) ? text(bytes(entry.error)) : number(entry.error)}` : '']);
       return [table([head, '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 4 s'] : []), '#error'], rows)];
     },
   })),

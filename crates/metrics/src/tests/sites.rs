@@ -97,7 +97,29 @@ fn the_status_shows_sites_and_what_is_asked_for_most() {
 #[test]
 fn the_counters_of_sites_clients_and_players_are_summed() {
     let scrape = Scrape::of(&busy_metrics());
-    let sums: &[Expected<'_>] = &[];
+    let sums: &[Expected<'_>] = &[
+        ("penstock_site_requests_total", &[("site", "video.example"), ("status", "2xx")], 2.0),
+        ("penstock_site_body_bytes_total", &[("site", "video.example")], 2_000.0),
+        ("penstock_site_cache_requests_total", &[("outcome", "stale")], 2.0),
+        ("penstock_site_cache_body_bytes_total", &[("outcome", "stale")], 2_000.0),
+        ("penstock_site_time_to_first_byte_seconds_count", &[], 2.0),
+        ("penstock_site_short_responses_total", &[("reason", "too_slow")], 2.0),
+        ("penstock_site_delivery_rate_bytes_per_second_sum", &[("version", "h2")], 2_000_000.0),
+        ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "750000")], 0.0),
+        ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "1000000")], 2.0),
+        ("penstock_site_round_trip_seconds_sum", &[("version", "h2")], 0.04),
+        ("penstock_client_connections_total", &[("client", "phone")], 4.0),
+        ("penstock_client_handshakes_total", &[("client", "phone"), ("version", "TLSv1.3")], 2.0),
+        ("penstock_site_slow_responses_total", &[("rate", "500000")], 2.0),
+        ("penstock_player_requests_total", &[("client", "television")], 2.0),
+        ("penstock_player_starved_requests_total", &[("client", "television")], 2.0),
+        ("penstock_player_startup_requests_total", &[("client", "television")], 0.0),
+        ("penstock_player_buffer_seconds_sum", &[("client", "television")], 8.0),
+        ("penstock_player_throughput_ratio_sum", &[("client", "television")], 3.0),
+        ("penstock_player_sessions_total", &[("site", "video.example")], 1.0),
+        ("penstock_site_retransmitted_ratio_sum", &[("version", "h2")], 0.1),
+        ("penstock_site_retransmitted_ratio_bucket", &[("le", "0.05")], 2.0),
+    ];
     for (name, labels, expected) in sums {
         assert_eq!(scrape.value(name, labels), *expected, "{name} {labels:?}");
     }

@@ -1,6 +1,7 @@
 //! The numbers of each second, from the table of metrics.
 
 use crate::cells::Distribution;
+use crate::labels::CacheOutcome;
 use crate::lookup::{Which, look_up, sum_of, values_of};
 use crate::metric::Sources;
 
@@ -107,9 +108,7 @@ macro_rules! work {
     };
 }
 
-/// Cache statuses of responses that came from this node without waiting for an origin's body.
-const HITS: Which =
-    Which::Only(&[("outcome", &["hit", "collapsed", "revalidated", "stale", "stale_if_error"])]);
+const HITS: Which = Which::Only(&[("outcome", CacheOutcome::HITS)]);
 
 /// Outcomes of requests to origins that are no fault of the origin.
 const NO_FAULTS: &[&str] =

@@ -39,7 +39,7 @@ fn is_name(letter: char) -> bool {
 
 /// The faults of a query: metrics that do not exist, and labels that they do not have.
 fn faults(query: &str, table: &BTreeMap<String, (String, Vec<String>)>) -> Vec<String> {
-    let mut faults = Vec::new();
+    let (mut faults, mut known_labels) = (Vec::new(), OF_PROMETHEUS.to_vec());
     let mut rest = query;
     while let Some(begin) = ["penstock_", "process_"].iter().filter_map(|prefix| rest.find(prefix)).min() {
         let found = &rest[begin..];
@@ -52,6 +52,7 @@ fn faults(query: &str, table: &BTreeMap<String, (String, Vec<String>)>) -> Vec<S
             faults.push(format!("there is no metric {name}"));
             continue;
         };
+        known_labels.extend(labels.iter().map(String::as_str));
         let selector =
             rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(inside, _)| inside);
         // No value in these files has a comma.
@@ -62,6 +63,10 @@ fn faults(query: &str, table: &BTreeMap<String, (String, Vec<String>)>) -> Vec<S
             }
         }
     }
+    let groups = ["by (", "on (", "without ("].into_iter().flat_map(|word| query.split(word).skip(1));
+    let named = groups.filter_map(|rest| rest.split_once(')')).flat_map(|(inside, _)| inside.split(','));
+    let unknown = named.map(str::trim).filter(|label| !label.is_empty() && !known_labels.contains(label));
+    faults.extend(unknown.map(|label| format!("no metric of the query has the label {label}")));
     faults
 }
 
@@ -74,6 +79,11 @@ fn a_query_with_a_wrong_metric_or_label_is_found() {
         ("penstock_handshake_seconds_bucket{le=\"1\"}", None),
         ("penstock_request_total", Some("there is no metric penstock_request_total")),
         ("penstock_requests_total_sum", Some("there is no metric penstock_requests_total_sum")),
+        ("sum by (status, method) (rate(penstock_requests_total[5m]))", None),
+        (
+            "sum by (code) (rate(penstock_requests_total[5m]))",
+            Some("no metric of the query has the label code"),
+        ),
         ("up + penstock_requests_total{code!~\"5..\"}", Some("penstock_requests_total has no label code")),
     ] {
         assert_eq!(faults(query, &table).first().map(String::as_str), wanted, "{query}");
@@ -127,15 +137,54 @@ fn each_query_of_a_dashboard_asks_for_metrics_and_labels_that_exist() {
 #[test]
 fn the_queries_of_the_documentation_ask_for_metrics_that_exist() {
     let table = table();
-    let text = read("docs/observability.md");
-    let blocks: Vec<&str> =
-        text.split("```promql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(blocks.len() >= 10, "{}", blocks.len());
-    let found: Vec<String> = blocks.iter().flat_map(|block| block.lines()).map(str::to_owned).collect();
+    let mut found: Vec<String> = Vec::new();
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = if path.is_file() { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+        for block in text.split("```promql\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
+            for line in block.lines().filter(|line| !line.is_empty()) {
+                match found.last_mut().filter(|_| line.starts_with(' ')) {
+                    Some(query) => query.push_str(line),
+                    None => found.push(line.to_owned()),
+                }
+            }
+        }
+    }
+    assert!(found.len() >= 30, "{}", found.len());
     for query in &found {
         assert_eq!(faults(query, &table), [""; 0], "{query}");
     }
     parse(&found);
+}
+
+/// Whether docs/configuration.md, which is made from the program, has this key.
+fn is_key(key: &str, documentation: &str) -> bool {
+    let (section, name) = key.rsplit_once('.').unwrap();
+    let heading = format!("## `{section}`");
+    let rows = documentation.split("\n## ").find(|part| format!("## {part}").starts_with(&heading));
+    rows.is_some_and(|rows| rows.contains(&format!("\n| `{name}` |")))
+        || documentation.contains(&format!("## `{key}`"))
+}
+
+#[test]
+fn what_the_page_says_to_do_names_keys_that_exist() {
+    const SECTIONS: [&str; 8] = ["cache", "fleet", "limits", "listeners", "log", "metrics", "sites", "tls"];
+    let documentation = read("docs/configuration.md");
+    let mut found = 0;
+    for file in ["growing", "present"] {
+        let text = read(&format!("crates/metrics/src/watch/problems/{file}.rs"));
+        for words in text.split('"').skip(1).step_by(2) {
+            let keys =
+                words.split(|letter| !is_name(letter) && letter != '.').map(|key| key.trim_matches('.'));
+            for key in keys.filter(|key| {
+                key.split_once('.').is_some_and(|(section, name)| SECTIONS.contains(&section) && name != "md")
+            }) {
+                assert!(is_key(key, &documentation), "{file}.rs: {words}: there is no key {key}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 5, "{found}");
 }
 
 #[test]

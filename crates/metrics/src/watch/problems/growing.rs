@@ -123,7 +123,7 @@ const COUNTERS: &[Counter] = &[
         severity: Severity::Warning,
         subject: "clients",
         what: "connections refused, since a network or the handshakes under way are at their limit: {}",
-        help: "limits.connections_per_network and limits.handshakes; the access log shows the networks",
+        help: "limits.connections_per_network and limits.handshakes_in_flight bound them; penstock_connections_refused_total tells which",
     },
     Counter {
         metric: "penstock_accept_errors_total",

@@ -172,7 +172,7 @@ fn disks(tier: Option<&DiskTierReading>, found: &mut Vec<Condition>) {
             "cache",
             format!("disk {directory}"),
             format!("the disk {directory} is out of service after an error"),
-            "dmesg tells the error; it is used again after a restart. cache.disks lists the directories",
+            "dmesg tells the error; it is used again after a restart. cache.disk lists the directories",
         ));
     }
 }
