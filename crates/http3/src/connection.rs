@@ -120,6 +120,8 @@ pub struct ServerConnection {
     train_bytes: usize,
     /// A head that waits for the content behind it, and its stream. QUIC has space for it, and gets it before anything else changes.
     head: Option<(u64, Vec<u8>)>,
+    /// What QUIC has not taken of heads that it has begun to take, by their streams.
+    begun_heads: Vec<(u64, Vec<u8>)>,
     goaway: Option<u64>,
 }
 
@@ -170,6 +172,7 @@ impl ServerConnection {
             may_send_little: false,
             train_bytes: 0,
             head: None,
+            begun_heads: Vec::new(),
             goaway: None,
         })
     }
@@ -296,6 +299,7 @@ impl ServerConnection {
     /// Resets a response that ends early.
     pub fn reset(&mut self, stream: u64, code: u64) {
         self.put_waiting_head();
+        self.forget_head(stream);
         let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
     }
 
@@ -305,6 +309,7 @@ impl ServerConnection {
         if !self.open.remove(&stream) {
             return;
         }
+        self.forget_head(stream);
         self.unsettled.push(stream);
         if self.unsettled.len() > UNSETTLED {
             // Most have been acknowledged.

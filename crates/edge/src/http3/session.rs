@@ -374,9 +374,16 @@ impl Session {
         }
         let shared = &self.shared;
         let mut state = shared.state.borrow_mut();
-        state.fill(&mut Round { left: limits::HTTP3_TURN_BYTES }, shared, now);
         let sent = self.link.sent;
-        self.link.flush(state.protocol.connection.get_mut(), limits::HTTP3_TURN_BYTES);
+        // QUIC would keep what it is given before its pace lets it send, beyond the window of congestion.
+        let waits = self.link.due.is_some_and(|due| due > now);
+        if waits {
+            self.link.flush(state.protocol.connection.get_mut(), limits::HTTP3_TURN_BYTES);
+        }
+        if !waits || self.link.due.is_none() {
+            state.fill(&mut Round { left: limits::HTTP3_TURN_BYTES }, shared, now);
+            self.link.flush(state.protocol.connection.get_mut(), limits::HTTP3_TURN_BYTES);
+        }
         let sent = self.link.sent - sent;
         if sent > 0 {
             shared.worker.shard.sent(OutletKind::Quic, sent);

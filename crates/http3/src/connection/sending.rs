@@ -100,19 +100,33 @@ pub enum ContentFault<E> {
 }
 
 impl ServerConnection {
-    /// Sends the head of a response, and the end of the stream if `end` is set.
+    /// Sends the head of a response, and the end of the stream if `end` is set. If QUIC takes a part of it, the next call for the stream
+    /// sends the rest, whatever its head: windows may be smaller than a head.
     pub fn send_head(&mut self, stream: u64, head: HeadFrame, end: bool) -> HeadSent {
         self.put_waiting_head();
-        let bytes = head.into_bytes();
-        match self.quic.stream_writable(stream, bytes.len()) {
-            Ok(true) if !end => {
-                self.head = Some((stream, bytes));
-                HeadSent::Yes
+        let begun = self.begun_heads.iter().position(|(of, _)| *of == stream);
+        let mut bytes = begun.map_or_else(|| head.into_bytes(), |at| self.begun_heads.swap_remove(at).1);
+        let Ok(space) = self.quic.stream_capacity(stream) else { return HeadSent::Gone };
+        if space < bytes.len() {
+            let rest = bytes.split_off(space);
+            if space > 0 && self.put(stream, bytes, false).is_err() {
+                return HeadSent::Gone;
             }
-            Ok(true) if self.put(stream, bytes, end).is_ok() => HeadSent::Yes,
-            Ok(false) => HeadSent::Later,
-            Ok(true) | Err(_) => HeadSent::Gone,
+            if space > 0 || begun.is_some() {
+                self.begun_heads.push((stream, rest));
+            }
+            return HeadSent::Later;
         }
+        if !end {
+            self.head = Some((stream, bytes));
+            return HeadSent::Yes;
+        }
+        if self.put(stream, bytes, end).is_ok() { HeadSent::Yes } else { HeadSent::Gone }
+    }
+
+    /// Forgets the rest of a head.
+    pub(super) fn forget_head(&mut self, stream: u64) {
+        self.begun_heads.retain(|(of, _)| *of != stream);
     }
 
     /// Gives QUIC a head without content.

@@ -209,9 +209,9 @@ impl<M: Multiplexer> OpenStream<M> {
         }
     }
 
-    /// The window that keeps content back.
+    /// The window that keeps back what is to be sent next.
     pub(super) fn stalled(&self, protocol: &M) -> Option<Stalled> {
-        if self.head.is_none() && self.is_sending() { protocol.stalled(self.stream) } else { None }
+        if self.outgoing() == Outgoing::Nothing { None } else { protocol.stalled(self.stream) }
     }
 
     /// Puts the next frame into the batch.

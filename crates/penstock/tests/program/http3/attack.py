@@ -7,6 +7,7 @@ Attacks:
   malformed N    sends N requests without a path
   lengths N      sends N requests whose bodies are shorter than their Content-Length
   stalled        asks for /long.mp4 and gives no window after the first 64 KiB
+  narrow         the same with a window of 100 bytes, in which no head fits
   challenges N   sends N PATH_CHALLENGE frames
   credits N      sends N frames in which streams are blocked, and N that allow the server more of them
   reference      sends a field section that refers to the dynamic table of QPACK
@@ -204,7 +205,7 @@ async def main():
         initials(address, port, number)
         return print("{}")
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], cafile=authority, server_name="localhost",
-                                      max_stream_data=65536 if attack == "stalled" else 1 << 20)
+                                      max_stream_data={"stalled": 65536, "narrow": 100}.get(attack, 1 << 20))
     async with connect(address, int(port), configuration=configuration, create_protocol=Client) as client:
         await client.ping()
         done = None
@@ -243,11 +244,13 @@ async def main():
             while len(client.statuses) < number and not client.ended.is_set():
                 await asyncio.sleep(0.002)
             done = list(client.statuses.values()).count("200")
-        elif attack == "stalled":
+        elif attack in ("stalled", "narrow"):
             client._quic._write_stream_limits = lambda **_: None
             client.request(b"/long.mp4")
             client.transmit()
             await asyncio.wait_for(client.reset.wait(), 50)
+            if attack == "narrow":  # no further answer would fit either
+                return print(json.dumps({"code": client.code}))
         status = None
         if not client.ended.is_set():
             stream = client.request()

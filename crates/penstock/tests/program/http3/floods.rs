@@ -151,3 +151,29 @@ fn a_reader_that_gives_no_window_loses_its_response() {
     assert_eq!(attack(&server, &["stalled"])["answered"], "200");
     assert_eq!(server.logged("/long.mp4")["outcome"], "too_slow");
 }
+
+#[test]
+fn a_window_in_which_no_head_fits_is_not_waited_for_without_end() {
+    if !has_client() {
+        return;
+    }
+    let server = setup().limits("minimum_rate: 1MiB, minimum_rate_grace: 2s").start();
+    server.file("long.mp4", 1_000_000);
+    assert_eq!(attack(&server, &["narrow"])["code"], Value::Null);
+    assert_eq!(server.logged("/long.mp4")["outcome"], "too_slow");
+}
+
+#[test]
+fn a_head_that_is_larger_than_the_first_windows_arrives() {
+    if !has_client() {
+        return;
+    }
+    let fields: Vec<_> = (0..16).map(|number| format!("X-Long-{number}: \"{}\"", "v".repeat(4000))).collect();
+    let site = format!(
+        "- {{origin: {{directory: root}}, headers: {{response: {{set: {{{}}}}}}}}}",
+        fields.join(", ")
+    );
+    let server = setup().sites(&site).start();
+    let file = server.file("large.mp4", 300_000);
+    file.assert_range(0..file.len, &super::content(&server, "/large.mp4"));
+}
