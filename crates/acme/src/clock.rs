@@ -93,6 +93,11 @@ impl CaClock {
         self.0.lock().unpoisoned().unverified = Some(OwnTime::now());
     }
 
+    /// Forgets what the authority's clock said.
+    pub(crate) fn forget(&self) {
+        self.0.lock().unpoisoned().heard = None;
+    }
+
     /// The time that renewals follow.
     pub(crate) fn now(&self) -> SystemTime {
         let own = SystemTime::now();
@@ -166,6 +171,8 @@ mod tests {
         assert!(clock.fault().unwrap().to_string().contains("has ended or has not begun"));
         clock.hear(None, None);
         assert!(matches!(clock.fault(), Some(ClockFault::Behind(_))));
+        clock.forget();
+        assert!(is_near(own) && clock.fault().is_none());
     }
 
     #[test]

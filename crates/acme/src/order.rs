@@ -7,6 +7,7 @@ use instant_acme::{
     RetryPolicy,
 };
 use penstock_config::{Acme, AcmeKey, limits};
+use penstock_tls::certificate::{Certificate, RenewalFacts};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384};
 
 use crate::challenge::{self, ChallengeAnswer};
@@ -152,14 +153,45 @@ fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, rcgen::Error> {
 
 /// A chain that cannot be served must not replace one that can.
 fn verify(name: &str, chain: &str, key: &KeyPair) -> Result<(), Failure> {
-    let made =
-        penstock_tls::certificate::Certificate::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes());
-    let made = made.map_err(|error| {
+    let unusable = |error| {
         Failure::new(OrderOutcome::Unavailable, format_args!("the CA's certificate cannot be used: {error}"))
-    })?;
+    };
+    let made = Certificate::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes()).map_err(unusable)?;
+    // What cannot be read when it is looked at again would be ordered again.
+    let facts = RenewalFacts::from_pem(chain.as_bytes()).map_err(unusable)?;
+    if facts.not_after <= facts.not_before {
+        return Err(Failure::new(OrderOutcome::Unavailable, "the CA's certificate ends before it begins"));
+    }
     if made.names().iter().any(|covered| covered == name) {
         Ok(())
     } else {
         Err(Failure::new(OrderOutcome::Unavailable, "the CA's certificate is for another name"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_with_dates_that_cannot_be_followed_is_refused() {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let (now, before_1970) = (SystemTime::now(), SystemTime::UNIX_EPOCH - 2 * DAY);
+        for (begin, end, words) in [
+            (now - DAY, now + DAY, None),
+            (now, now - DAY, Some("ends before it begins")),
+            (before_1970, now + DAY, Some("cannot be used")),
+            (before_1970, before_1970 + DAY, Some("cannot be used")),
+        ] {
+            let key = KeyPair::generate().unwrap();
+            let mut params = CertificateParams::new(vec!["a.test".to_owned()]).unwrap();
+            (params.not_before, params.not_after) = (begin.into(), end.into());
+            let chain = params.self_signed(&key).unwrap().pem();
+            let failure = verify("a.test", &chain, &key).err().map(|failure| failure.words);
+            assert_eq!(failure.is_some(), words.is_some(), "{failure:?}");
+            assert!(failure.unwrap_or_default().contains(words.unwrap_or_default()));
+        }
     }
 }

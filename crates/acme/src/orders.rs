@@ -157,6 +157,8 @@ impl Orders {
     /// Looks at each certificate again. An order that the authority has rejected waits for its time.
     fn clock_was_set(&mut self) {
         tracing::info!("acme: the clock of this machine was set; looking at the certificates again");
+        // The clock by which the authority's time is continued stands still while the machine does.
+        self.clock.forget();
         let now = Instant::now();
         for name in &mut self.names {
             name.window_due = now;
@@ -259,7 +261,9 @@ impl Orders {
         let now = self.clock.now();
         let name = &self.names[place];
         let rested = name.rests.map_or(now, |until| now + until.saturating_duration_since(Instant::now()));
-        Some(renewal(stored?, name.window, now).max(rested)).filter(|due| *due > now)
+        // A certificate that cannot be read again rests too.
+        let due = stored.map_or(rested, |stored| renewal(stored, name.window, now).max(rested));
+        Some(due).filter(|due| *due > now)
     }
 
     fn wait_for_renewal(&mut self, place: usize, stored: Option<&Stored>, due: SystemTime) {
@@ -283,8 +287,10 @@ impl Orders {
         let until_window = name.window_due.saturating_duration_since(Instant::now());
         name.next = Instant::now() + until_due.min(longest).min(until_window.max(Duration::from_secs(1)));
         let not_after = stored.map(|stored| stored.facts.not_after);
+        let lost = || (NameState::Failing, Some("the last certificate cannot be read any more".to_owned()));
+        let (state, error) = stored.map_or_else(lost, |_| (NameState::Valid, None));
         self.status.change(&name.name, |status| {
-            (status.state, status.error) = (NameState::Valid, None);
+            (status.state, status.error) = (state, error);
             (status.not_after, status.next) = (not_after, Some(due));
         });
     }

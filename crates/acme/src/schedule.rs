@@ -54,10 +54,12 @@ pub(crate) fn is_wanted_early(stored: &Stored, window: Option<Window>, now: Syst
 /// How long an order is not followed by another one for the same name, after a number of orders in a row whose certificates were due
 /// at once.
 ///
-/// An authority that always wants a renewal, or that is wrong about the time, would else be asked for certificates without end.
+/// An authority that always wants a renewal, or that is wrong about the time, would else be asked for certificates without end. Nor does
+/// the life that it gives to certificates decide that: of however short a one, the rests grow.
 pub(crate) fn rest(orders: u32, life: Duration) -> Duration {
     let growth = 4_u64.saturating_pow(orders.saturating_sub(1));
-    Duration::from_secs(limits::ACME_REST_SECONDS.saturating_mul(growth)).min(life / 3)
+    let least = Duration::from_secs(1 << orders.min(limits::ACME_REST_DOUBLINGS));
+    Duration::from_secs(limits::ACME_REST_SECONDS.saturating_mul(growth)).min((life / 3).max(least))
 }
 
 /// The pause after a number of failures in a row, the last of which is given. `random` is from 0 to 1.
@@ -147,6 +149,10 @@ mod tests {
         assert_eq!(starts.iter().filter(|start| **start < 7 * DAY).count(), 4, "after the first one");
         assert_eq!(rest(u32::MAX, 90 * DAY), 30 * DAY);
         assert_eq!(rest(1, Duration::from_secs(15)), Duration::from_secs(5), "short lives");
+        for life in [Duration::ZERO, Duration::from_secs(3)] {
+            let day: u64 = (1..=16).map(|orders| rest(orders, life).as_secs()).sum();
+            assert!(day > 24 * 3600, "{life:?}: more than 16 orders in {day} s");
+        }
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub const ACME_WINDOW_SECONDS: u64 = 3600;
 /// the certificate's life. Authorities allow five certificates a week for the same names.
 pub const ACME_REST_SECONDS: u64 = 3600;
 
+/// The least rest after some orders in a row is two seconds to their power, up to this one, however short the life of the certificates:
+/// 18 hours.
+pub const ACME_REST_DOUBLINGS: u32 = 16;
+
 /// How far the clock of this machine may differ from the authority's, in seconds, before renewals follow the authority's.
 pub const ACME_CLOCK_SECONDS: u64 = 300;
 
