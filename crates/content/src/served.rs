@@ -72,9 +72,12 @@ impl Cause {
         // The origin may vary by them, and then they are there already.
         let has_any = TRACE_FIELDS.iter().any(|name| fetch.fields.contains_key(*name));
         for (name, value) in self.fields.iter().flat_map(|fields| fields.iter()) {
-            if *name == REQUEST_ID || !has_any {
-                fetch.pass(name, value);
+            if *name == REQUEST_ID {
+                fetch.fields.remove(REQUEST_ID);
+            } else if has_any {
+                continue;
             }
+            fetch.pass(name, value);
         }
     }
 }
