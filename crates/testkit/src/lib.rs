@@ -27,6 +27,7 @@ mod keyserver;
 mod lying_store;
 mod metrics;
 mod network;
+mod not_tested;
 pub mod origin;
 mod ports;
 mod process;
@@ -56,6 +57,7 @@ pub use self::{
     lying_store::{Lie, LyingStore},
     metrics::Metrics,
     network::Networks,
+    not_tested::not_tested,
     ports::{ReservedAddress, unused_address},
     process::Process,
     program::{disk_directory, memory_directory, program},

@@ -23,7 +23,7 @@ impl WrongClock {
         let places = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"].map(Path::new);
         let library = places.map(|place| place.join("faketime/libfaketime.so.1"));
         let Some(library) = library.into_iter().find(|library| library.exists()) else {
-            println!("NOT TESTED: a wrong clock; scripts/install-needs test installs faketime");
+            penstock_testkit::not_tested("a wrong clock; scripts/install-needs test installs faketime");
             return None;
         };
         let clock = Self { directory: disk_directory(), library };

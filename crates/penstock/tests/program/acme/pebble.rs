@@ -38,7 +38,9 @@ impl Pebble {
     /// An authority that validates on these ports, not started; `None`, said aloud, if none is installed.
     pub(super) fn new(http: u16, tls: u16) -> Option<Self> {
         if program().is_none() {
-            println!("NOT TESTED: certificates by ACME; scripts/install-needs test builds Pebble, given Go");
+            penstock_testkit::not_tested(
+                "certificates by ACME; scripts/install-needs test builds Pebble, given Go",
+            );
             return None;
         }
         let directory = disk_directory();

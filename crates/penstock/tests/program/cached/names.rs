@@ -24,7 +24,7 @@ impl Names {
     fn start(ttl: &'static str, hosts: &str) -> Option<Self> {
         let is_there = Command::new("dnsmasq").arg("--version").output().is_ok();
         if !is_there {
-            println!("NOT TESTED: names of origins; scripts/install-needs test installs dnsmasq");
+            penstock_testkit::not_tested("names of origins; scripts/install-needs test installs dnsmasq");
             return None;
         }
         let (directory, address) = (TempDir::new().unwrap(), ReservedAddress::reserve());

@@ -114,7 +114,7 @@ func main() {
 #[test]
 fn go_resumes_at_every_edge_with_one_cache() {
     if !Command::new("go").arg("version").output().is_ok_and(|found| found.status.success()) {
-        println!("NOT TESTED: resumption by a client of Go, because Go is not installed");
+        penstock_testkit::not_tested("resumption by a client of Go, because Go is not installed");
         return;
     }
     let Some(fleet) = Fleet::start() else { return };

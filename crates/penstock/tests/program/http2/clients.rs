@@ -225,7 +225,7 @@ func main() {
 #[test]
 fn a_client_of_go_fetches_on_many_streams_and_resets_some() {
     if !Command::new("go").arg("version").output().is_ok_and(|found| found.status.success()) {
-        println!("NOT TESTED: a client of Go, because Go is not installed");
+        penstock_testkit::not_tested("a client of Go, because Go is not installed");
         return;
     }
     let server = setup().start();
@@ -242,7 +242,7 @@ fn a_client_of_go_fetches_on_many_streams_and_resets_some() {
         .unwrap();
     let said = String::from_utf8_lossy(&built.stderr);
     if said.contains("all.Go undefined") {
-        println!("NOT TESTED: a client of Go, because Go is older than 1.25");
+        penstock_testkit::not_tested("a client of Go, because Go is older than 1.25");
         return;
     }
     assert!(built.status.success(), "{said}");

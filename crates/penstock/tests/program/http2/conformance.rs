@@ -17,7 +17,7 @@ const WITHDRAWN: [(&str, &str); 2] = [
 #[test]
 fn h2spec_finds_no_fault() {
     if !Path::new(BUILT).exists() {
-        println!("NOT TESTED: the cases of h2spec; scripts/install-needs test builds it, given Go");
+        penstock_testkit::not_tested("the cases of h2spec; scripts/install-needs test builds it, given Go");
         return;
     }
     // An origin whose responses are not cached, and a directory, which has its answers at once.

@@ -43,7 +43,7 @@ fn an_address_that_no_interface_has_yet_is_served_once_it_is_there() {
         return;
     }
     let Some(networks) = Networks::of(1) else {
-        println!("NOT TESTED: network namespaces need root");
+        penstock_testkit::not_tested("network namespaces need root");
         return;
     };
     networks.at(0, || {

@@ -34,8 +34,8 @@ fn setup() -> Setup {
 pub(crate) fn has_client() -> bool {
     let has = Path::new(PYTHON).exists();
     if !has {
-        println!(
-            "NOT TESTED: needs Python with aioquic and cryptography; scripts/install-needs test installs it"
+        penstock_testkit::not_tested(
+            "needs Python with aioquic and cryptography; scripts/install-needs test installs it",
         );
     }
     has
@@ -45,7 +45,7 @@ pub(crate) fn has_client() -> bool {
 pub(crate) fn has_quic_go() -> bool {
     let has = Path::new(QUIC_GO).exists();
     if !has {
-        println!("NOT TESTED: needs a client of quic-go; scripts/install-needs test builds it");
+        penstock_testkit::not_tested("needs a client of quic-go; scripts/install-needs test builds it");
     }
     has
 }

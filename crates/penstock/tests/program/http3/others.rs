@@ -20,7 +20,7 @@ fn curl_over_ngtcp2_gets_what_is_in_the_file() {
     let has_curl = std::path::Path::new(PYTHON).exists()
         && Tool::new(PYTHON).args(["-c", "import curl_cffi"]).run().code == 0;
     if !has_curl {
-        println!("NOT TESTED: needs Python with curl_cffi; scripts/install-needs test installs it");
+        penstock_testkit::not_tested("needs Python with curl_cffi; scripts/install-needs test installs it");
         return;
     }
     let server = setup().start();
@@ -61,7 +61,7 @@ fn bodies_are_whole_with_each_congestion_control() {
         let listener = format!("tls: true, protocols: [h1, h2, h3], congestion_control: {control}");
         let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
         if !known.split_whitespace().any(|known| known == control) {
-            println!("NOT TESTED: this kernel has no {control} for the TCP socket beside");
+            penstock_testkit::not_tested(&format!("this kernel has no {control} for the TCP socket beside"));
             continue;
         }
         let server = Setup::new().listeners(&[&listener, ""]).start();

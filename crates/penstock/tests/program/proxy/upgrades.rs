@@ -362,7 +362,9 @@ print('well')
 #[test]
 fn client_and_server_of_another_author_talk_through_it() {
     if !std::path::Path::new(PYTHON).exists() {
-        println!("NOT TESTED: WebSocket with the library websockets; scripts/install-needs test installs it");
+        penstock_testkit::not_tested(
+            "WebSocket with the library websockets; scripts/install-needs test installs it",
+        );
         return;
     }
     let address = unused_address();

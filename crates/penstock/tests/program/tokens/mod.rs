@@ -75,7 +75,7 @@ const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/tokens");
 fn has(part: &str) -> bool {
     let has = Path::new(TOOLS).join(part).exists();
     if !has {
-        println!("NOT TESTED: needs generators of tokens; scripts/install-needs test installs them");
+        penstock_testkit::not_tested("needs generators of tokens; scripts/install-needs test installs them");
     }
     has
 }
