@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// `scripts/rust-tests` shows its lines: nobody sees the output of a test that passes.
+/// `scripts/rust-tests` shows its lines: the output of a test that passes is not shown.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/not-tested");
 
 /// Says that something was not tested, and why.
