@@ -33,7 +33,7 @@ type Fired = BTreeSet<(String, String)>;
 const SYNTHETIC: [(&str, &str); 7] = [
     ("PenstockPanics", "needs a bug"),
     ("PenstockWorkersBusy", "needs all cores for as long as the rule says"),
-    ("PenstockGivesUp", "needs all cores too"),
+    ("PenstockGivesUp", "needs a load for as long as the rule says"),
     ("PenstockVersionsDiffer", "needs another version of the program"),
     ("PenstockFleetStoreFlaps", "needs more than ten losses, between which an edge waits"),
     ("PenstockFleetRevokedIdsDropped", "needs a million revoked tokens"),
