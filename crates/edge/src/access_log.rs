@@ -57,6 +57,8 @@ pub struct Record {
     pub referer: Option<Text>,
     /// `User-Agent`
     pub user_agent: Option<Text>,
+    /// The id of the trace in `traceparent`.
+    pub trace_id: Option<Text>,
     /// `Range`
     pub range: Option<Text>,
     /// The protocol of the request: `HTTP/1.0`, `HTTP/1.1` or `h2`.

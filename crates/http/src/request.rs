@@ -8,6 +8,7 @@ mod line;
 mod parse;
 mod path;
 mod target;
+mod trace_context;
 
 pub use head::head_length;
 pub use line::{BodyFraming, HttpVersion, Method};
@@ -184,6 +185,12 @@ impl<'h> Request<'h> {
     /// Referer: its first line, for logs.
     pub const fn referer(&self) -> Option<&'h str> {
         self.known.referer
+    }
+
+    /// The id of the trace that the request belongs to, as 32 lower-case hexadecimal digits: from `traceparent` (W3C Trace
+    /// Context §3.2), unless it is repeated or not valid.
+    pub fn trace_id(&self) -> Option<&'h str> {
+        self.known.traceparent.and_then(trace_context::trace_id)
     }
 
     /// Whether a proxy in front received this request as early data, so that it may be a replay: Early-Data, whose only

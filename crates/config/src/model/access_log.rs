@@ -77,6 +77,7 @@ impl LogFormat {
         "request_number",
         "stream",
         "request_id",
+        "trace_id",
         "cmcd_session",
         "cmcd_content",
         "cache",

@@ -151,6 +151,7 @@ pub(super) fn fields_of(record: &Record, sink: &mut impl FieldSink) {
     if let Some(id) = &record.id {
         sink.text(name!("request_id"), &id.to_string());
     }
+    sink.optional(name!("trace_id"), record.trace_id.map(|text| record.text(text)));
     if let Some(player) = &record.player {
         sink.optional(name!("cmcd_session"), player.session.as_deref());
         sink.optional(name!("cmcd_content"), player.content.as_deref());

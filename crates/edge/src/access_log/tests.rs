@@ -30,6 +30,7 @@ fn record(target: &[u8]) -> Record {
         first_byte: Some(Duration::from_micros(250)),
         referer,
         user_agent,
+        trace_id: None,
         range,
         protocol: "HTTP/1.1",
         tls: Some(HandshakeFacts {
@@ -206,6 +207,7 @@ fn fields_that_do_not_apply_are_omitted_and_a_short_response_has_its_reason() {
         first_byte: None,
         referer: None,
         user_agent: None,
+        trace_id: None,
         range: None,
         tls: None,
         ja4: None,

@@ -59,6 +59,7 @@ impl Recording {
             record.host = text(request.host());
             record.method = text(request.method().name());
             record.user_agent = request.user_agent().map(&mut text);
+            record.trace_id = request.trace_id().map(&mut text);
             record.range = request.range().map(&mut text);
             record.site = site.map(|number| text(settings.sites.name(number)));
             record.route = site.zip(route).map(|(site, route)| text(settings.sites.path(site, route)));
@@ -173,6 +174,7 @@ fn of_carrier(carrier: CarriedBy<'_>, status: u16) -> Record {
         player: None,
         referer: None,
         user_agent: None,
+        trace_id: None,
         range: None,
         protocol: "",
         tls: carrier.tls,

@@ -13,6 +13,7 @@ pub(super) struct KnownFields<'h> {
     pub(super) origin: Option<&'h str>,
     pub(super) user_agent: Option<&'h str>,
     pub(super) referer: Option<&'h str>,
+    pub(super) traceparent: Option<&'h str>,
     pub(super) early_data: bool,
     pub(super) cdn_loop: bool,
     pub(super) cmcd: bool,

@@ -221,6 +221,7 @@ impl<'h> FieldValues<'h> {
             10 if is("connection") => self.connection(value),
             10 if is("early-data") => known.early_data = true,
             10 if is("user-agent") => first(&mut known.user_agent, value),
+            11 if is("traceparent") => single(&mut known.traceparent, value),
             11 if is("cmcd-object") || is("cmcd-status") => known.cmcd = true,
             12 if is("cmcd-request") || is("cmcd-session") => known.cmcd = true,
             13 if is("if-none-match") => first(&mut known.if_none_match, value),

@@ -162,14 +162,17 @@ fn a_line_says_why_a_request_was_refused_what_the_player_said_and_how_the_networ
     assert_eq!(client.request("GET /refused HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 403);
     assert_eq!(server.logged("/refused")["refusal"], "address_denied");
     client.request(
-        "GET /large.mp4 HTTP/1.1\r\nHost: open.test\r\nCMCD-Session: sid=\"session-7\",cid=\"film\"\r\n\r\n",
+        "GET /large.mp4 HTTP/1.1\r\nHost: open.test\r\nCMCD-Session: sid=\"session-7\",cid=\"film\"\r\n\
+         traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n\r\n",
     );
     let line = server.logged("/large.mp4");
     assert_eq!((&line["cmcd_session"], &line["cmcd_content"]), (&"session-7".into(), &"film".into()));
+    assert_eq!(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
     assert!(line["rtt_ms"].is_number() && line["refusal"].is_null(), "{line}");
     let curl = Tool::curl(&server).args(["--http2", "-k", "-H", "Host: open.test", "-o", "/dev/null"]);
     curl.arg(server.url("/large.mp4?h2")).run().ok();
-    assert!(server.logged("/large.mp4?h2")["rtt_ms"].is_number());
+    let line = server.logged("/large.mp4?h2");
+    assert!(line["rtt_ms"].is_number() && line["trace_id"].is_null(), "{line}");
 }
 
 #[test]
