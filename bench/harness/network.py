@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import lossy
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000  # of linux/sched.h
 IPV4 = Path("/proc/sys/net/ipv4")
@@ -53,6 +55,7 @@ class _Joined:
 
     account = ACCOUNTS["threads"]
     server = None  # the descriptor of the server's namespace
+    forwarder = None  # of a path with losses
 
 
 def add_arguments(parser):
@@ -99,8 +102,9 @@ def inability(account, congestion):
 
 
 @contextmanager
-def joined(account, congestion=None):
-    """Makes the network of an account, with this congestion control or the system's, and removes it afterwards."""
+def joined(account, congestion=None, path=None):
+    """Makes the network of an account, with this congestion control or the system's, and removes it afterwards. With a `lossy.Path`
+    its packets take that path."""
     if why := inability(account, congestion):
         raise Unable(why)
     if not account.has_namespaces:
@@ -110,7 +114,7 @@ def joined(account, congestion=None):
     names = [f"penstock-bench-{side}-{os.getpid()}" for side in ("server", "client")]
     with _allowed(congestion), open("/proc/self/ns/net") as before:
         try:
-            _make(*names, account, congestion)
+            _make(*names, account, congestion, path)
             _Joined.server = os.open(f"/run/netns/{names[0]}", os.O_RDONLY | os.O_CLOEXEC)
             with open(f"/run/netns/{names[1]}") as client:
                 _enter(client.fileno())
@@ -119,7 +123,9 @@ def joined(account, congestion=None):
             _enter(before.fileno())
             if _Joined.server is not None:
                 os.close(_Joined.server)
-            _Joined.server, _Joined.account = None, ACCOUNTS["threads"]
+            if _Joined.forwarder is not None:
+                _Joined.forwarder.stop()
+            _Joined.server, _Joined.forwarder, _Joined.account = None, None, ACCOUNTS["threads"]
             for name in names:
                 subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=LIMIT_S)
 
@@ -138,14 +144,18 @@ def _allowed(congestion):
             ALLOWED.write_text(" ".join(before))
 
 
-def _make(server, client, account, congestion):
+def _make(server, client, account, congestion, path):
     """Both namespaces, joined; packets of each side are received on its core if the account says so."""
     settings = [f"net.ipv4.{setting}" for setting in SETTINGS]
     settings += [f"net.ipv4.tcp_congestion_control={congestion}"] if congestion else []
     for name in (server, client):
         _run("ip", "netns", "add", name)
         _run("ip", "netns", "exec", name, "sysctl", "-qw", *settings)
-    _run("ip", "link", "add", "server0", "netns", server, "type", "veth", "peer", "name", "client0", "netns", client)
+    if path:
+        _Joined.forwarder = lossy.Forwarder([_device_in(server, "server0"), _device_in(client, "client0")], path)
+        _Joined.forwarder.start()
+    else:
+        _run("ip", "link", "add", "server0", "netns", server, "type", "veth", "peer", "name", "client0", "netns", client)
     _run("ip", "-n", server, "link", "set", "lo", "up")
     for name, card, address in ((server, "server0", "192.0.2.1/30"), (client, "client0", "192.0.2.2/30")):
         _run("ip", "-n", name, "addr", "add", address, "dev", card)
@@ -155,6 +165,16 @@ def _make(server, client, account, congestion):
         for name, card, mask in ((server, "server0", 1), (client, "client0", 2)):
             steer = f"echo {mask} > /sys/class/net/{card}/queues/rx-0/rps_cpus"
             _run("ip", "netns", "exec", name, "sh", "-c", steer)
+
+
+def _device_in(namespace, name):
+    """A TUN device in a namespace."""
+    with open("/proc/thread-self/ns/net") as before, open(f"/run/netns/{namespace}") as there:
+        _enter(there.fileno())
+        try:
+            return lossy.device(name)
+        finally:
+            _enter(before.fileno())
 
 
 def _run(*command):
