@@ -36,8 +36,7 @@ impl Window {
 /// Without a window a certificate is never renewed within a third of its life after it was written: a clock that is wrong by
 /// months would else order without end.
 pub(crate) fn renewal(stored: &Stored, window: Option<Window>, now: SystemTime) -> SystemTime {
-    let begin = stored.facts.not_before;
-    let life = stored.facts.not_after.duration_since(begin).unwrap_or_default();
+    let (begin, life) = (stored.facts.not_before, stored.life());
     if let Some(window) = window {
         return window.chosen.min(begin + life * 9 / 10);
     }
@@ -106,7 +105,7 @@ mod tests {
         let params = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let summary = Summary::from_pem(params.cert.pem().as_bytes()).unwrap();
         let facts = RenewalFacts { summary, not_before: at(0.0), not_after: at(life_days), identifier: None };
-        Stored { facts, written }
+        Stored { facts, written, order: None }
     }
 
     #[test]
