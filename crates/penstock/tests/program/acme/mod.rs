@@ -413,7 +413,9 @@ fn an_authority_that_hangs_or_lies_costs_a_bounded_attempt_and_the_site_is_serve
     };
     thread::scope(|scope| {
         for (how, words) in [
+            ("deaf", "has not answered within 30 s"),
             ("silent", "has not answered within 30 s"),
+            ("slow", "has not answered within 30 s"),
             ("endless", "has not answered within 30 s"),
             ("large", "has more than 262144 bytes"),
             ("garbage", ""),
