@@ -4,8 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use penstock_config::limits;
 
-use crate::schedule::rest;
-
 /// The beginning of the line in the file. It stands outside of the blocks of PEM, where readers pass over text.
 const LINE: &str = "Penstock-Order: ";
 
@@ -63,6 +61,17 @@ impl LastOrder {
     }
 }
 
+/// How long an order is not followed by another one for the same name, after a number of orders in a row whose certificates were due
+/// at once.
+///
+/// An authority that always wants a renewal, or that is wrong about the time, would else be asked for certificates without end. Nor does
+/// the life that it gives to certificates decide that: of however short a one, the rests grow.
+pub(crate) fn rest(orders: u32, life: Duration) -> Duration {
+    let growth = 4_u64.saturating_pow(orders.saturating_sub(1));
+    let least = Duration::from_secs(1 << orders.min(limits::ACME_REST_DOUBLINGS));
+    Duration::from_secs(limits::ACME_REST_SECONDS.saturating_mul(growth)).min((life / 3).max(least))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +86,24 @@ mod tests {
 
     fn last(in_a_row: u32, hours: f64) -> LastOrder {
         LastOrder { in_a_row, at: at(hours) }
+    }
+
+    #[test]
+    fn an_authority_that_always_wants_a_renewal_gets_five_a_week_at_first() {
+        let mut start = Duration::ZERO;
+        let starts: Vec<Duration> = (1..=9)
+            .map(|orders| {
+                start += rest(orders, 90 * DAY);
+                start
+            })
+            .collect();
+        assert_eq!(starts.iter().filter(|start| **start < 7 * DAY).count(), 4, "after the first one");
+        assert_eq!(rest(u32::MAX, 90 * DAY), 30 * DAY);
+        assert_eq!(rest(1, Duration::from_secs(15)), Duration::from_secs(5), "short lives");
+        for life in [Duration::ZERO, Duration::from_secs(3)] {
+            let day: u64 = (1..=16).map(|orders| rest(orders, life).as_secs()).sum();
+            assert!(day > 24 * 3600, "{life:?}: more than 16 orders in {day} s");
+        }
     }
 
     #[test]
