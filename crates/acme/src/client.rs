@@ -5,11 +5,12 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{AGE, CONNECTION, DATE, HOST, RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use httpdate::parse_http_date;
 use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
@@ -62,10 +63,19 @@ impl RetryAfter {
         self.0.lock().unpoisoned().take()
     }
 
-    fn note(&self, status: StatusCode, value: Option<&HeaderValue>) {
+    /// Takes the field of an answer: seconds, or a time by the authority's clock (RFC 9110 section 10.2.3).
+    fn note(&self, status: StatusCode, fields: &HeaderMap) {
         let is_error = status.is_client_error() || status.is_server_error();
-        let seconds = value.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        *self.0.lock().unpoisoned() = seconds.filter(|_| is_error).map(Duration::from_secs);
+        let text = |name| fields.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+        let time = |text| parse_http_date(text).ok();
+        let asked = text(RETRY_AFTER).filter(|_| is_error).and_then(|asked| match asked.parse() {
+            Ok(seconds) => Some(Duration::from_secs(seconds)),
+            Err(_) => {
+                let now = text(DATE).and_then(time).unwrap_or_else(SystemTime::now);
+                time(asked)?.duration_since(now).ok()
+            }
+        });
+        *self.0.lock().unpoisoned() = asked;
     }
 }
 
@@ -122,7 +132,7 @@ impl CaClient {
             answer = answered => answer?,
             () = driven => return Err(CaError::Timeout),
         };
-        self.retry_after.note(parts.status, parts.headers.get(RETRY_AFTER));
+        self.retry_after.note(parts.status, &parts.headers);
         let field = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         self.clock.hear(field(DATE), field(AGE));
         let is_problem = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&body).is_ok();
@@ -197,11 +207,21 @@ mod tests {
     #[test]
     fn a_retry_after_counts_with_errors_only() {
         let asked = RetryAfter::default();
-        let value = HeaderValue::from_static("120");
-        asked.note(StatusCode::TOO_MANY_REQUESTS, Some(&value));
+        let fields = |after: &'static str| {
+            let date = HeaderValue::from_static("Sun, 06 Nov 1994 08:49:37 GMT");
+            HeaderMap::from_iter([(DATE, date), (RETRY_AFTER, HeaderValue::from_static(after))])
+        };
+        asked.note(StatusCode::TOO_MANY_REQUESTS, &fields("120"));
         assert_eq!(asked.take(), Some(Duration::from_secs(120)));
         assert_eq!(asked.take(), None);
-        asked.note(StatusCode::OK, Some(&value));
+        asked.note(StatusCode::OK, &fields("120"));
         assert_eq!(asked.take(), None);
+        // As far away as the authority's own time says, whatever the clock of this machine is.
+        asked.note(StatusCode::SERVICE_UNAVAILABLE, &fields("Sun, 06 Nov 1994 10:49:37 GMT"));
+        assert_eq!(asked.take(), Some(Duration::from_secs(7200)));
+        for wrong in ["Sun, 06 Nov 1994 08:49:36 GMT", "soon", "-1"] {
+            asked.note(StatusCode::SERVICE_UNAVAILABLE, &fields(wrong));
+            assert_eq!(asked.take(), None, "{wrong}");
+        }
     }
 }

@@ -12,10 +12,11 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA25
 
 use crate::challenge::{self, ChallengeAnswer};
 use crate::failure::Failure;
+use crate::last_order::LastOrder;
 use crate::shared::SharedStorage;
 use crate::status::OrderOutcome;
 
-/// Orders a certificate for a name and stores it.
+/// Orders a certificate for a name and stores it with `this` order.
 ///
 /// # Errors
 /// See [`Failure`]. An account that the authority does not know is given back as the library's error.
@@ -25,6 +26,7 @@ pub(crate) async fn order(
     storage: &SharedStorage,
     name: &str,
     replaces: Option<CertificateIdentifier<'_>>,
+    this: LastOrder,
 ) -> Result<(), OrderError> {
     let identifiers = [Identifier::Dns(name.to_owned())];
     let new = || match &settings.profile {
@@ -64,7 +66,7 @@ pub(crate) async fn order(
     order.finalize_csr(&request(name, &key).map_err(Failure::from)?).await?;
     let chain = order.poll_certificate(&policy).await?;
     verify(name, &chain, &key)?;
-    storage.own.set_certificate(name, &chain, &key.serialize_pem()).map_err(Failure::from)?;
+    storage.own.set_certificate(name, &chain, &key.serialize_pem(), this).map_err(Failure::from)?;
     Ok(())
 }
 

@@ -16,8 +16,9 @@ use crate::account;
 use crate::client::{CaClient, RetryAfter};
 use crate::clock::{CaClock, ClockFault, OwnTime};
 use crate::failure::{Failure, is_bad_nonce, is_unknown_account, one_line};
+use crate::last_order::{LastOrder, rest};
 use crate::order::{OrderError, order};
-use crate::schedule::{Window, is_wanted_early, pause, random, renewal, rest};
+use crate::schedule::{Window, is_wanted_early, pause, random, renewal};
 use crate::shared::SharedStorage;
 use crate::status::{AcmeStatus, NameState, OrderOutcome};
 use crate::storage::{OrderLock, Storage, Stored};
@@ -103,9 +104,9 @@ struct Name {
     explanation: Option<String>,
     /// When the authority is asked for its window again.
     window_due: Instant,
-    /// Orders in a row after which the certificate was due again at once.
-    repeats: u32,
-    /// Until when the last order of this process is not followed by another one.
+    /// The last order of this process.
+    last: Option<LastOrder>,
+    /// Until when it is not followed by another one of this process.
     rests: Option<Instant>,
     /// Whether the last look failed for want of the authority, so that another one costs no order.
     is_cut_off: bool,
@@ -128,7 +129,7 @@ impl Orders {
             window_for: None,
             explanation: None,
             window_due: now,
-            repeats: 0,
+            last: None,
             rests: None,
             is_cut_off: false,
         };
@@ -220,7 +221,8 @@ impl Orders {
         self.status.change(&name, |status| status.state = NameState::Ordering);
         self.storage.own.sweep_answers(SystemTime::now());
         let limit = Duration::from_secs(limits::ACME_ORDER_SECONDS_MAX);
-        let ended = timeout(limit, self.order(&name, stored.as_ref(), &lock)).await;
+        let this = self.next_order(place, stored.as_ref());
+        let ended = timeout(limit, self.order(&name, stored.as_ref(), this, &lock)).await;
         let ended = ended.unwrap_or_else(|_| {
             Err(Failure::new(OrderOutcome::Unavailable, "the CA has not finished the order in time"))
         });
@@ -231,7 +233,7 @@ impl Orders {
         };
         self.storage.unlock(lock).await;
         match ended {
-            Ok(()) => self.issued(place),
+            Ok(()) => self.issued(place, this),
             Err(failure) => self.failed(place, &failure.with_retry_after(&self.retry_after)),
         }
     }
@@ -261,18 +263,27 @@ impl Orders {
         let now = self.clock.now();
         let name = &self.names[place];
         let rested = name.rests.map_or(now, |until| now + until.saturating_duration_since(Instant::now()));
+        let of_all = stored.and_then(|stored| stored.order?.rests_until(stored.life(), now));
+        let rested = of_all.map_or(rested, |until| until.max(rested));
         // A certificate that cannot be read again rests too.
         let due = stored.map_or(rested, |stored| renewal(stored, name.window, now).max(rested));
         Some(due).filter(|due| *due > now)
+    }
+
+    /// The order that begins now, and how many there are in a row with it.
+    fn next_order(&self, place: usize, stored: Option<&Stored>) -> LastOrder {
+        let (now, name) = (self.clock.now(), &self.names[place]);
+        let last = stored.and_then(|stored| stored.order).or(name.last);
+        // One that cannot be read is due since ever.
+        let due = stored.map_or(SystemTime::UNIX_EPOCH, |stored| renewal(stored, name.window, now));
+        LastOrder::next(last, due, stored.map(Stored::life).unwrap_or_default(), now)
     }
 
     fn wait_for_renewal(&mut self, place: usize, stored: Option<&Stored>, due: SystemTime) {
         let now = self.clock.now();
         let name = &mut self.names[place];
         (name.failures, name.is_cut_off) = (0, false);
-        if name.rests.is_none_or(|until| until <= Instant::now()) {
-            name.repeats = 0;
-        } else if let Some(stored) = stored
+        if let Some(stored) = stored
             && renewal(stored, name.window, now) <= now
         {
             tracing::warn!(
@@ -354,7 +365,13 @@ impl Orders {
         }
     }
 
-    async fn order(&mut self, name: &str, stored: Option<&Stored>, _lock: &OrderLock) -> Result<(), Failure> {
+    async fn order(
+        &mut self,
+        name: &str,
+        stored: Option<&Stored>,
+        this: LastOrder,
+        _lock: &OrderLock,
+    ) -> Result<(), Failure> {
         tracing::info!("acme: ordering a certificate for {name} from {}", self.settings.directory);
         let replaces = || stored.and_then(|stored| account::identifier(&stored.facts));
         let account = match self.account.take() {
@@ -362,11 +379,11 @@ impl Orders {
             None => account::open(&self.settings, &self.storage.own, &self.client).await?,
         };
         let (settings, storage) = (&self.settings, &self.storage);
-        let mut ended = order(&account, settings, storage, name, replaces()).await;
+        let mut ended = order(&account, settings, storage, name, replaces(), this).await;
         for _ in 0..limits::ACME_NONCE_ATTEMPTS {
             match &ended {
                 Err(OrderError::Library(error)) if is_bad_nonce(error) => {
-                    ended = order(&account, settings, storage, name, replaces()).await;
+                    ended = order(&account, settings, storage, name, replaces(), this).await;
                 }
                 _ => break,
             }
@@ -376,7 +393,7 @@ impl Orders {
                 tracing::info!("acme: {} does not know the stored account any more", settings.directory);
                 storage.own.forget_account()?;
                 let account = account::open(settings, &storage.own, &self.client).await?;
-                order(&account, settings, storage, name, None).await?;
+                order(&account, settings, storage, name, None, this).await?;
                 account
             }
             _ => {
@@ -389,18 +406,18 @@ impl Orders {
         Ok(())
     }
 
-    fn issued(&mut self, place: usize) {
+    fn issued(&mut self, place: usize, order: LastOrder) {
         let name = &mut self.names[place];
         let now = Instant::now();
-        let facts = self.storage.own.certificate(&name.name).map(|stored| stored.facts);
-        let life = facts.as_ref().and_then(|facts| facts.not_after.duration_since(facts.not_before).ok());
-        name.repeats = name.repeats.saturating_add(1);
-        name.rests = Some(now + rest(name.repeats, life.unwrap_or_default()));
+        let stored = self.storage.own.certificate(&name.name);
+        let life = stored.as_ref().map(Stored::life).unwrap_or_default();
+        name.last = Some(order);
+        name.rests = Some(now + rest(order.in_a_row, life));
         (name.failures, name.is_cut_off, name.window) = (0, false, None);
         (name.next, name.window_due) = (now, now);
         self.status.count(OrderOutcome::Issued);
         let now = SystemTime::now();
-        if facts.is_some_and(|facts| facts.not_before > now || facts.not_after < now) {
+        if stored.is_some_and(|stored| stored.facts.not_before > now || stored.facts.not_after < now) {
             tracing::warn!(
                 "acme: the new certificate for {} is not valid now; set the clock of this machine",
                 name.name

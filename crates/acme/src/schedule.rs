@@ -36,8 +36,7 @@ impl Window {
 /// Without a window a certificate is never renewed within a third of its life after it was written: a clock that is wrong by
 /// months would else order without end.
 pub(crate) fn renewal(stored: &Stored, window: Option<Window>, now: SystemTime) -> SystemTime {
-    let begin = stored.facts.not_before;
-    let life = stored.facts.not_after.duration_since(begin).unwrap_or_default();
+    let (begin, life) = (stored.facts.not_before, stored.life());
     if let Some(window) = window {
         return window.chosen.min(begin + life * 9 / 10);
     }
@@ -49,17 +48,6 @@ pub(crate) fn renewal(stored: &Stored, window: Option<Window>, now: SystemTime) 
 /// revoked (RFC 9773 section 4.2).
 pub(crate) fn is_wanted_early(stored: &Stored, window: Option<Window>, now: SystemTime) -> bool {
     window.is_some_and(|window| window.end <= now) && renewal(stored, None, now) > now
-}
-
-/// How long an order is not followed by another one for the same name, after a number of orders in a row whose certificates were due
-/// at once.
-///
-/// An authority that always wants a renewal, or that is wrong about the time, would else be asked for certificates without end. Nor does
-/// the life that it gives to certificates decide that: of however short a one, the rests grow.
-pub(crate) fn rest(orders: u32, life: Duration) -> Duration {
-    let growth = 4_u64.saturating_pow(orders.saturating_sub(1));
-    let least = Duration::from_secs(1 << orders.min(limits::ACME_REST_DOUBLINGS));
-    Duration::from_secs(limits::ACME_REST_SECONDS.saturating_mul(growth)).min((life / 3).max(least))
 }
 
 /// The pause after a number of failures in a row, the last of which is given. `random` is from 0 to 1.
@@ -106,7 +94,7 @@ mod tests {
         let params = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let summary = Summary::from_pem(params.cert.pem().as_bytes()).unwrap();
         let facts = RenewalFacts { summary, not_before: at(0.0), not_after: at(life_days), identifier: None };
-        Stored { facts, written }
+        Stored { facts, written, order: None }
     }
 
     #[test]
@@ -135,24 +123,6 @@ mod tests {
         assert_eq!(renewal(&fresh, Some(late), at(1.0)), at(81.0));
         let reversed = Window::choose(at(50.0), at(40.0), 1.0);
         assert_eq!(renewal(&fresh, Some(reversed), at(1.0)), at(50.0));
-    }
-
-    #[test]
-    fn an_authority_that_always_wants_a_renewal_gets_five_a_week_at_first() {
-        let mut start = Duration::ZERO;
-        let starts: Vec<Duration> = (1..=9)
-            .map(|orders| {
-                start += rest(orders, 90 * DAY);
-                start
-            })
-            .collect();
-        assert_eq!(starts.iter().filter(|start| **start < 7 * DAY).count(), 4, "after the first one");
-        assert_eq!(rest(u32::MAX, 90 * DAY), 30 * DAY);
-        assert_eq!(rest(1, Duration::from_secs(15)), Duration::from_secs(5), "short lives");
-        for life in [Duration::ZERO, Duration::from_secs(3)] {
-            let day: u64 = (1..=16).map(|orders| rest(orders, life).as_secs()).sum();
-            assert!(day > 24 * 3600, "{life:?}: more than 16 orders in {day} s");
-        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ use penstock_sys::small_file::{self, SmallFileError};
 use penstock_tls::certificate::RenewalFacts;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::last_order::LastOrder;
+
 /// The storage cannot be used.
 #[derive(Debug)]
 pub struct StorageError {
@@ -72,6 +74,15 @@ pub(crate) struct Stored {
     pub(crate) facts: RenewalFacts,
     /// When it was written.
     pub(crate) written: SystemTime,
+    /// The order that it is from; `None` if that was made by an older version of this program, or by another one.
+    pub(crate) order: Option<LastOrder>,
+}
+
+impl Stored {
+    /// The time for which it is valid.
+    pub(crate) fn life(&self) -> Duration {
+        self.facts.not_after.duration_since(self.facts.not_before).unwrap_or_default()
+    }
 }
 
 impl Storage {
@@ -123,7 +134,12 @@ impl Storage {
         let facts = RenewalFacts::from_pem(&pem).ok()?;
         // A file that was changed by hand may be for other names.
         let written = path.metadata().ok()?.modified().ok()?;
-        facts.summary.names().iter().any(|covered| covered == name).then_some(Stored { facts, written })
+        let order = LastOrder::find(&pem);
+        facts.summary.names().iter().any(|covered| covered == name).then_some(Stored {
+            facts,
+            written,
+            order,
+        })
     }
 
     /// The file of a certificate with its key.
@@ -136,10 +152,16 @@ impl Storage {
         write(&self.settings.certificate(name), pem)
     }
 
-    /// Stores a certificate with its key, in one file: no reader finds one without the other.
-    pub(crate) fn set_certificate(&self, name: &str, chain: &str, key: &str) -> Result<(), StorageError> {
-        let both = format!("{}\n{}", chain.trim_end(), key);
-        write(&self.settings.certificate(name), both.as_bytes())
+    /// Stores a certificate with its key and its order, in one file: no reader finds one without the others.
+    pub(crate) fn set_certificate(
+        &self,
+        name: &str,
+        chain: &str,
+        key: &str,
+        order: LastOrder,
+    ) -> Result<(), StorageError> {
+        let all = format!("{}\n{}\n{}", chain.trim_end(), key.trim_end(), order.line());
+        write(&self.settings.certificate(name), all.as_bytes())
     }
 
     /// Writes an answer to a challenge.

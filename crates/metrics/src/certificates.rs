@@ -18,6 +18,8 @@ pub struct CertificateExpiry {
     pub kind: &'static str,
     /// The end of its validity, in seconds since 1970 (0 for an earlier one).
     pub not_after_seconds: u64,
+    /// From when on it should have been renewed, likewise.
+    pub late_seconds: u64,
 }
 
 /// All usable and unusable certificates.
@@ -28,7 +30,7 @@ pub(crate) struct Certificates {
     changes: [AtomicU64; ReloadOutcome::ALL.len()],
 }
 
-/// Time left until a certificate expires, as label values. Renewal is overdue two weeks before.
+/// Time left until a certificate expires, as label values.
 pub(crate) const ENDS: [&str; 4] = ["expired", "within_14d", "within_30d", "later"];
 
 fn time_left(not_after_seconds: u64, now_seconds: u64) -> &'static str {
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     fn named(subject: &str, not_after_seconds: u64) -> CertificateExpiry {
-        CertificateExpiry { subject: subject.to_owned(), kind: "ecdsa", not_after_seconds }
+        CertificateExpiry { subject: subject.to_owned(), kind: "ecdsa", not_after_seconds, late_seconds: 0 }
     }
 
     #[test]

@@ -98,6 +98,7 @@ fn busy_metrics() -> Arc<Metrics> {
         subject: subject.to_owned(),
         kind: "ecdsa",
         not_after_seconds: 9,
+        late_seconds: 8,
     };
     metrics.set_certificates(vec![expiry("video.example"), expiry("say \"a\\b\"\nplease")]);
     metrics.set_certificate_faults(vec![("no_key", 1)]);
@@ -349,6 +350,7 @@ fn label_values_are_escaped() {
     let scrape = Scrape::of(&metrics);
     let subject = ("subject", "say \"a\\b\"\nplease");
     assert_eq!(scrape.value("penstock_certificate_expiry_timestamp_seconds", &[subject]), 9.0);
+    assert_eq!(scrape.value("penstock_certificate_late_timestamp_seconds", &[subject]), 8.0);
 }
 
 #[test]

@@ -360,8 +360,9 @@ async fn stop(service: &mut impl Service, phase: Phase) {
         }
     };
     service.stop();
-    // Workers that are still busy after this end with the process.
-    drop(tokio::time::timeout(STOP_LIMIT, ended).await);
+    if tokio::time::timeout(STOP_LIMIT, ended).await.is_err() {
+        tracing::info!("not all has ended within {STOP_LIMIT:?}: the rest ends with the process");
+    }
 }
 
 /// Runs a blocking function on a thread of its own, so that signals are still handled.

@@ -21,7 +21,7 @@ mod message;
 mod predecessor;
 mod successor;
 
-pub(crate) use predecessor::{Estate, Predecessor, PredecessorEnd};
+pub(crate) use predecessor::{Estate, Predecessor, PredecessorEnd, WaitStop};
 pub(crate) use successor::{Accepted, Program, Successor, end_successor};
 
 use std::time::Duration;

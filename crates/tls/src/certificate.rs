@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
@@ -47,11 +47,12 @@ pub(crate) enum CertificateKey {
     },
 }
 
-/// The facts of a leaf certificate: its names, kind of key and end of validity.
+/// The facts of a leaf certificate: its names, kind of key and validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     names: Vec<String>,
     algorithm: Algorithm,
+    not_before: Option<SystemTime>,
     not_after: Option<SystemTime>,
 }
 
@@ -70,7 +71,8 @@ impl Summary {
     fn of(leaf: &X509) -> Result<Self, CertificateError> {
         let public = leaf.public_key().map_err(|error| malformed_chain(&error))?;
         let algorithm = Algorithm::of(&public).ok_or(CertificateError::KeyUnsupported)?;
-        Ok(Self { names: names_of(leaf), algorithm, not_after: moment(leaf.not_after()) })
+        let (not_before, not_after) = (moment(leaf.not_before()), moment(leaf.not_after()));
+        Ok(Self { names: names_of(leaf), algorithm, not_before, not_after })
     }
 
     /// DNS names it is valid for, in lower case, wildcards as `*.example.com`.
@@ -86,6 +88,16 @@ impl Summary {
     /// The end of its validity; `None` if the date cannot be represented.
     pub fn not_after(&self) -> Option<SystemTime> {
         self.not_after
+    }
+
+    /// From when on it should have been renewed: `margin` before its end, but not before the last sixth of its validity, as renewals come
+    /// at two thirds of that. `None` if the end cannot be represented.
+    pub fn late_from(&self, margin: Duration) -> Option<SystemTime> {
+        /// The part of the validity.
+        const PART: u32 = 6;
+        let end = self.not_after?;
+        let life = self.not_before.and_then(|begin| end.duration_since(begin).ok());
+        end.checked_sub(life.map_or(margin, |life| margin.min(life / PART)))
     }
 
     pub(crate) fn algorithm(&self) -> Algorithm {

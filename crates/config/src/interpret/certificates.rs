@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use penstock_tls::DefaultFor;
 use penstock_tls::certificate::KeyKind;
@@ -103,9 +102,10 @@ fn warn_of_open_keys(
 }
 
 fn warn_of_ends(directory: &Path, found: &[Arc<FoundCertificate>], here: Position, reader: &mut Reader<'_>) {
-    let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
-    let ending =
-        found.iter().filter_map(|one| Some((one.summary.not_after().filter(|end| *end < soon)?, one)));
+    let is_late = |one: &&Arc<FoundCertificate>| {
+        one.summary.late_from(limits::CERTIFICATE_WARNING).is_some_and(|late| late < reader.now)
+    };
+    let ending = found.iter().filter(is_late).filter_map(|one| Some((one.summary.not_after()?, one)));
     let ending: Vec<_> = ending.collect();
     let Some((end, first)) = ending.iter().min_by_key(|(end, _)| *end) else { return };
     let count = match ending.len() {

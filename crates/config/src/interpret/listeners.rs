@@ -1,6 +1,6 @@
 //! Listeners: the addresses that clients connect to.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use penstock_sys::socket::{Binding, ListenOptions};
@@ -121,6 +121,14 @@ pub(super) fn claim(
     taken: &mut Vec<(SocketAddr, Position)>,
     reader: &mut Reader<'_>,
 ) {
+    if let IpAddr::V6(ip) = address.ip()
+        && let Some(inner) = ip.to_ipv4_mapped()
+    {
+        let what =
+            format!("{key}: {address} is an address of IPv4 in the form of IPv6, which cannot be opened");
+        reader.fault(here, what, format!("write {inner}:{}", address.port()));
+        return;
+    }
     let same = taken.iter().find(|(other, _)| *other == address && address.port() != 0);
     if let Some((_, first)) = same {
         let what = format!("{key}: {address} is already used on {}", reader.line(*first, here));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use penstock_sys::small_file;
 use penstock_tls::certificate::{Certificate, CertificateError, ChainFault, chain_fault};
@@ -119,8 +119,9 @@ pub(super) fn is_plausible(key: &str, text: &Text, path: &Path, reader: &mut Rea
 }
 
 fn warn_of_end(certificate: &Certificate, chain: &Path, here: Position, reader: &mut Reader<'_>) {
-    let soon = reader.now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600);
-    let Some(end) = certificate.not_after().filter(|end| *end < soon) else { return };
+    let late = certificate.summary().late_from(limits::CERTIFICATE_WARNING);
+    let is_late = late.is_some_and(|late| late < reader.now);
+    let Some(end) = certificate.not_after().filter(|_| is_late) else { return };
     let what = format!("chain: the certificate in {} {}", chain.display(), when(end, reader.now));
     let instead = if end < reader.now {
         "renew it: clients refuse it"

@@ -48,6 +48,9 @@ pub const ACME_REST_SECONDS: u64 = 3600;
 /// 18 hours.
 pub const ACME_REST_DOUBLINGS: u32 = 16;
 
+/// An order counts as in a row with the one before if it begins within this time after the rest of that, in seconds.
+pub const ACME_IN_A_ROW_SECONDS: u64 = 24 * 3600;
+
 /// How far the clock of this machine may differ from the authority's, in seconds, before renewals follow the authority's.
 pub const ACME_CLOCK_SECONDS: u64 = 300;
 

@@ -158,8 +158,8 @@ pub const CERTIFICATES_SETTLE_MILLISECONDS_MAX: u64 = 3000;
 /// How often the files of certificates are looked at where the system does not tell of changes, as on NFS.
 pub const CERTIFICATES_RECHECK_SECONDS: u64 = 60;
 
-/// Before the end of a certificate that is warned of.
-pub const CERTIFICATE_WARNING_DAYS: u64 = 14;
+/// How long before its end a certificate is warned of, if it has a long life.
+pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Unusable certificates that are named one by one in the log; of more, only the number is told.
 pub const CERTIFICATE_FAULTS_NAMED: usize = 20;

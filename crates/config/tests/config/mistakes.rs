@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, UNIX_EPOCH};
 
+use penstock_config::{Config, Environment};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use crate::fixture::{Fixture, around};
@@ -261,5 +263,40 @@ fn values_of_other_programs_are_told_what_to_write() {
                  unix:/run/app.sock:/path, with at most 107 bytes"
             )]
         );
+    }
+}
+
+/// Renewed at two thirds of its life, such a certificate never has 14 days left.
+#[test]
+fn a_certificate_with_a_short_life_is_warned_of_in_the_last_sixth_of_it() {
+    let fixture = Fixture::new();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["video.example.com".to_owned()]).unwrap();
+    (params.not_before, params.not_after) =
+        (rcgen::date_time_ymd(2019, 12, 26), rcgen::date_time_ymd(2020, 1, 1));
+    let both = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+    fs::create_dir(fixture.path().join("short")).unwrap();
+    fs::write(fixture.path().join("short/video.pem"), &both).unwrap();
+    fs::write(fixture.path().join("short.pem"), &both).unwrap();
+    for (certificate, said) in [
+        (
+            "{chain: short.pem, key: short.pem}",
+            "chain: the certificate in DIR/short.pem expires within a day",
+        ),
+        (
+            "{directory: short}",
+            "directory: one certificate in DIR/short, the first DIR/short/video.pem, which",
+        ),
+    ] {
+        let text = around(&format!("tls: {{certificates: [{certificate}]}}"));
+        let at = |hours: u64| {
+            let now = UNIX_EPOCH + Duration::from_secs((18_262 * 24 - hours) * 3600);
+            let config = Config::from_text_in(&text, &fixture.file(), &Environment::at(now)).unwrap();
+            let ends = config.warnings.into_iter().filter(|one| one.what.contains("expires"));
+            fixture.shown(&ends.collect::<Vec<_>>())
+        };
+        assert_eq!((at(5 * 24), at(25)), (vec![], vec![]), "{certificate}");
+        let [warning] = at(23).try_into().unwrap();
+        assert!(warning.contains(said), "{warning}");
     }
 }

@@ -166,6 +166,17 @@ fn an_address_of_every_interface_overlaps_with_each_of_its_family_and_port() {
     ] {
         assert!(fixture.read(&of(address, admin)).is_ok(), "{address} {admin}");
     }
+    // The system refuses these when they are opened.
+    let mapped = |line: u32, key: &str| {
+        format!(
+            "edge.yaml:{line}: {key}: [::ffff:127.0.0.1]:80 is an address of IPv4 in the form of IPv6, which cannot be opened; \
+             write 127.0.0.1:80"
+        )
+    };
+    assert_eq!(
+        fixture.faults(&of("[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80")),
+        [mapped(1, "address"), mapped(3, "admin.address")]
+    );
 }
 
 #[test]

@@ -265,6 +265,7 @@ fn expiry(summary: &Summary) -> CertificateExpiry {
         subject: summary.names().first().cloned().unwrap_or_default(),
         kind: summary.kind().label(),
         not_after_seconds: summary.not_after().map_or(0, seconds),
+        late_seconds: summary.late_from(limits::CERTIFICATE_WARNING).map_or(0, seconds),
     }
 }
 

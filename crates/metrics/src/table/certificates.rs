@@ -20,6 +20,17 @@ pub(super) const METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "penstock_certificate_late_timestamp_seconds",
+        kind: Kind::Gauge,
+        help: "From when on a certificate in use should have been renewed, in seconds since 1970: 14 days before its end, but not before the last sixth of its validity; the same certificates.",
+        labels: &[open("subject", "the first host name"), open("kind", "the kind of key, such as `ecdsa`")],
+        read: |from, out| {
+            for certificate in from.metrics.certificates.first_to_expire() {
+                out.sample(&[&certificate.subject, certificate.kind], certificate.late_seconds);
+            }
+        },
+    },
+    Metric {
         name: "penstock_certificates",
         kind: Kind::Gauge,
         help: "Usable certificates by time left until they expire.",

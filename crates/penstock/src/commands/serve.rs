@@ -18,7 +18,7 @@ use crate::arguments::ServeArgs;
 use crate::control::{Control, HandOverOutcome, Service};
 use crate::failure::Failure;
 use crate::ports::wait_while_in_use;
-use crate::succession::{Accepted, Estate, Predecessor, PredecessorEnd, Program};
+use crate::succession::{Accepted, Estate, Predecessor, PredecessorEnd, Program, WaitStop};
 use crate::{descriptors, findings, logging, privileges, self_signed, systemd, terminal};
 
 mod admin;
@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
     }
     let file = arguments.from.config.clone();
     let successor = SuccessorState::None;
-    control.run(Running { server, admin, file, config, program, predecessor, successor });
+    let wait_stop = None;
+    control.run(Running { server, admin, file, config, program, predecessor, wait_stop, successor });
     Ok(())
 }
 
@@ -257,6 +258,8 @@ struct Running {
     program: io::Result<Program>,
     /// Until this process ends.
     predecessor: Option<PredecessorEnd>,
+    /// While the process waits for that one.
+    wait_stop: Option<WaitStop>,
     successor: SuccessorState,
 }
 
@@ -379,6 +382,7 @@ impl Service for Running {
     fn wait(&mut self) -> impl FnOnce() + Send + 'static {
         let server = Arc::clone(&self.server);
         let predecessor = self.predecessor.take().filter(PredecessorEnd::is_awaited);
+        self.wait_stop = predecessor.as_ref().map(PredecessorEnd::wait_stop);
         let longest = self.config.limits.drain_deadline + PREDECESSOR_MARGIN;
         let begin = Instant::now();
         move || {
@@ -393,6 +397,7 @@ impl Service for Running {
 
     fn stop(&mut self) {
         self.server.stop();
+        self.wait_stop.iter().for_each(WaitStop::stop);
     }
 }
 

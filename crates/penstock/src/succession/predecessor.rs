@@ -1,6 +1,5 @@
 //! The process that this one succeeds.
 
-use std::convert::Infallible;
 use std::env;
 use std::fs::File;
 use std::io;
@@ -68,12 +67,13 @@ impl Predecessor {
     pub(crate) fn succeed(self, server: &Arc<Server>) -> io::Result<PredecessorEnd> {
         let server = Arc::clone(server);
         let thread = thread::Builder::new().name("predecessor".to_owned());
-        let (runs, ended) = mpsc::channel();
+        let end = PredecessorEnd::new();
+        let stop = end.wait_stop();
         thread.spawn(move || {
             self.follow(&server);
-            drop(runs);
+            stop.stop();
         })?;
-        Ok(PredecessorEnd(ended))
+        Ok(end)
     }
 
     fn follow(self, server: &Server) {
@@ -115,17 +115,42 @@ impl Predecessor {
 }
 
 /// Tells when the predecessor has ended.
-pub(crate) struct PredecessorEnd(mpsc::Receiver<Infallible>);
+pub(crate) struct PredecessorEnd {
+    /// A message at its end, and at [`WaitStop::stop`].
+    stops: mpsc::Receiver<()>,
+    sender: mpsc::Sender<()>,
+}
+
+/// Ends a wait for the predecessor.
+pub(crate) struct WaitStop(mpsc::Sender<()>);
+
+impl WaitStop {
+    /// Ends the wait, also one that has not begun.
+    pub(crate) fn stop(&self) {
+        // It may be over.
+        let _is_awaited = self.0.send(()).is_ok();
+    }
+}
 
 impl PredecessorEnd {
-    /// Whether it still runs.
+    fn new() -> Self {
+        let (sender, stops) = mpsc::channel();
+        Self { stops, sender }
+    }
+
+    /// Whether it still runs. To be asked once.
     pub(crate) fn is_awaited(&self) -> bool {
-        matches!(self.0.try_recv(), Err(mpsc::TryRecvError::Empty))
+        self.stops.try_recv().is_err()
+    }
+
+    /// What ends [`Self::wait`].
+    pub(crate) fn wait_stop(&self) -> WaitStop {
+        WaitStop(self.sender.clone())
     }
 
     /// Waits for it, at most this long. Blocks.
     pub(crate) fn wait(&self, longest: Duration) {
-        if matches!(self.0.recv_timeout(longest), Err(mpsc::RecvTimeoutError::Timeout)) {
+        if self.stops.recv_timeout(longest).is_err() {
             tracing::warn!("not waiting any longer for the process before, which still sends responses");
         }
     }
@@ -191,4 +216,25 @@ fn tcp(descriptor: OwnedFd) -> io::Result<TcpListener> {
     let socket = TcpListener::from(descriptor);
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_testkit::DEADLINE;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_process_that_goes_on_can_be_ended() {
+        let end = PredecessorEnd::new();
+        assert!(end.is_awaited());
+        let stop = end.wait_stop();
+        let (sender, over) = mpsc::channel();
+        thread::spawn(move || {
+            end.wait(60 * DEADLINE);
+            sender.send(()).unwrap();
+        });
+        stop.stop();
+        over.recv_timeout(DEADLINE).expect("the end of the wait");
+    }
 }

@@ -15,7 +15,7 @@ const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 /// The share of the descriptors in use from which on it is a problem.
 const DESCRIPTORS: f64 = 0.9;
 
-/// A certificate that ends sooner should have been renewed.
+/// The certificate of a keyserver that ends sooner should have been renewed.
 const RENEWAL: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Conditions that hold now.
@@ -66,7 +66,8 @@ pub(super) fn conditions(from: &Sources<'_>, now: SystemTime) -> Vec<Condition> 
 fn certificates(from: &Sources<'_>, now: SystemTime, found: &mut Vec<Condition>) {
     const HELP: &str = "renew it; a changed file is taken without a reload. tls.certificates lists them";
     for one in from.metrics.certificates.first_to_expire() {
-        let end = SystemTime::UNIX_EPOCH + Duration::from_secs(one.not_after_seconds);
+        let time = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let (end, late) = (time(one.not_after_seconds), time(one.late_seconds));
         let (name, kind) = (&one.subject, one.kind);
         let identity = format!("certificate {name} {kind}");
         match end.duration_since(now) {
@@ -76,7 +77,7 @@ fn certificates(from: &Sources<'_>, now: SystemTime, found: &mut Vec<Condition>)
                 format!("the {kind} certificate of {name} has expired"),
                 HELP,
             )),
-            Ok(left) if left < RENEWAL => found.push(warning(
+            Ok(left) if late <= now => found.push(warning(
                 "certificates",
                 identity,
                 format!("the {kind} certificate of {name} ends in {}", days(left)),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use penstock_config::{CertificateDirectory, Config, ConfiguredCertificate, RemoteKeyPlace};
+use penstock_config::{CertificateDirectory, Config, ConfiguredCertificate, RemoteKeyPlace, limits};
 use penstock_tls::certificate::{Certificate, Summary};
 
 /// A certificate, or a directory of many.
@@ -19,6 +19,8 @@ pub(crate) enum CertificateFact {
         /// `ecdsa` or `rsa`.
         kind: &'static str,
         end: Option<SystemTime>,
+        /// From when on it should have been renewed.
+        late: Option<SystemTime>,
         key: KeyPlace,
     },
     /// A directory, whose certificates are read when clients ask for them.
@@ -28,6 +30,8 @@ pub(crate) enum CertificateFact {
         count: usize,
         /// The earliest end, and the file that has it.
         first: Option<(SystemTime, PathBuf)>,
+        /// From when on one of them should have been renewed.
+        late: Option<SystemTime>,
     },
 }
 
@@ -85,11 +89,14 @@ fn of_file(shown_to: ShownTo, certificate: &Certificate) -> CertificateFact {
 
 fn one(shown_to: ShownTo, summary: &Arc<Summary>, key: KeyPlace) -> CertificateFact {
     let (names, kind) = (summary.names().to_vec(), summary.kind().label());
-    CertificateFact::One { shown_to, names, kind, end: summary.not_after(), key }
+    let late = summary.late_from(limits::CERTIFICATE_WARNING);
+    CertificateFact::One { shown_to, names, kind, end: summary.not_after(), late, key }
 }
 
 fn of_directory(directory: &CertificateDirectory) -> CertificateFact {
     let ends = directory.found.iter().filter_map(|one| Some((one.summary.not_after()?, &one.files.chain)));
     let first = ends.min_by_key(|(end, _)| *end).map(|(end, chain)| (end, chain.clone()));
-    CertificateFact::Directory { path: directory.path.clone(), count: directory.found.len(), first }
+    let late =
+        directory.found.iter().filter_map(|one| one.summary.late_from(limits::CERTIFICATE_WARNING)).min();
+    CertificateFact::Directory { path: directory.path.clone(), count: directory.found.len(), first, late }
 }

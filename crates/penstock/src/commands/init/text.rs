@@ -50,10 +50,10 @@ fn listeners(listen: Option<SocketAddr>) -> String {
     if secure != 443 {
         text += "  # This user may not open ports below 1024; the unit in packaging/ lets the server open 443 and 80.\n";
     }
-    text += "  # Add h3 for HTTP/3, over UDP; see docs/http3.md.\n";
+    text += "  # HTTPS over TCP, and HTTP/3 over UDP; protocols: [h1, h2] leaves HTTP/3 out.\n";
     let families: &[&str] = if has_ipv6() { &["0.0.0.0", "[::]"] } else { &["0.0.0.0"] };
     for address in families {
-        text += &format!("  - {{address: \"{address}:{secure}\", tls: true, protocols: [h1, h2]}}\n");
+        text += &format!("  - {{address: \"{address}:{secure}\", tls: true}}\n");
     }
     text += "  # Plain HTTP only redirects to HTTPS.\n";
     for address in families {

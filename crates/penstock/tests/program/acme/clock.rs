@@ -156,11 +156,24 @@ fn an_authority_that_is_wrong_about_the_time_is_not_asked_for_certificates_witho
     let _shifted = Process::spawn(&mut command).unwrap();
     until("the authority", || TcpStream::connect(address.address()).ok());
     let section = pebble.section_at(&format!("https://{address}/dir"), "storage: acme");
-    let server = ports.setup(&section).start();
+    let mut server = ports.setup(&section).start();
     server.expect_warning("behind the CA's");
     server.expect_warning("acme: the certificate for a.example is due again just after its order");
-    wait_for_certificate(&server, "a.example", "");
-    wait_for_state(&server, "valid");
-    server.wait_for_log("is due again just after its order; the next order is in 3");
-    assert_eq!(pebble.log().matches("Issued certificate serial").count(), 1, "{}", pebble.log());
+    let first = wait_for_certificate(&server, "a.example", "");
+    let ordered = |server: &Server, times: usize, next: &str| {
+        wait_for_state(server, "valid");
+        server.wait_for_log(&format!("is due again just after its order; the next order is in {next}"));
+        assert_eq!(pebble.log().matches("Issued certificate serial").count(), times, "{}", pebble.log());
+    };
+    // An hour less what has passed.
+    ordered(&server, 1, "3");
+    // The first restart replaces it; the rest of four hours after that outlives the next ones.
+    server.start_again(Signal::TERM);
+    let second = wait_for_certificate(&server, "a.example", &first);
+    ordered(&server, 2, "14");
+    for _ in 0..2 {
+        server.start_again(Signal::TERM);
+        ordered(&server, 2, "14");
+    }
+    assert_eq!(shown(&server, "a.example"), second);
 }

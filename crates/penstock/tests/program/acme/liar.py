@@ -1,6 +1,9 @@
-"""A certificate authority that does not do what one does: liar.py PORT CHAIN KEY HOW, where HOW is silent, large, garbage or endless."""
+"""A certificate authority that does not do what one does: liar.py PORT CHAIN KEY HOW, where HOW is deaf, silent,
+slow, large, garbage or endless.
+"""
 
 import http.server
+import socket
 import ssl
 import sys
 import time
@@ -14,6 +17,12 @@ class Liar(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if how == "silent":
             time.sleep(600)
+            return
+        if how == "slow":
+            # Not even the head is there in time.
+            for byte in b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}":
+                self.wfile.write(bytes([byte]))
+                time.sleep(1)
             return
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -39,6 +48,10 @@ class Liar(http.server.BaseHTTPRequestHandler):
         pass
 
 
+if how == "deaf":
+    # Connections are made, and no handshake is answered.
+    listener = socket.create_server(("127.0.0.1", port))
+    time.sleep(600)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Liar)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(chain, key)

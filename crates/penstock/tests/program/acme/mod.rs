@@ -72,11 +72,16 @@ fn wait_for_certificate(server: &Server, name: &str, other_than: &str) -> String
     })
 }
 
-fn status(server: &Server) -> serde_json::Value {
+/// A section of `/status.json`.
+fn section(server: &Server, name: &str) -> serde_json::Value {
     let request = "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let answer = Client::connect(server.admin()).request(request);
     let status: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-    status["acme"].clone()
+    status[name].clone()
+}
+
+fn status(server: &Server) -> serde_json::Value {
+    section(server, "acme")
 }
 
 fn orders(server: &Server, outcome: &str) -> f64 {
@@ -94,7 +99,8 @@ fn a_site_gets_a_certificate_over_http_and_keeps_it_over_a_restart() {
     let ports = Ports::reserve();
     let Some(pebble) = ports.pebble() else { return };
     let mut pebble = pebble.rejecting_nonces("20").start();
-    let mut server = ports.setup(&pebble.section("storage: acme, email: ops@example.com")).start();
+    let setup = ports.setup(&pebble.section("storage: acme, email: ops@example.com"));
+    let mut server = setup.environment("PENSTOCK_LOG", "trace").start();
     let pem = wait_for_certificate(&server, "a.example", "");
     let trust = pebble.root().display().to_string();
     let port = server.https().port();
@@ -117,7 +123,12 @@ fn a_site_gets_a_certificate_over_http_and_keeps_it_over_a_restart() {
     }
     let key = fs::read_to_string(files.iter().find(|file| file.ends_with("a.example.pem")).unwrap()).unwrap();
     let secret = key.rsplit("PRIVATE KEY-----").nth(1).unwrap().lines().nth(1).unwrap();
-    assert!(!server.log().iter().any(|line| line.contains(secret)), "the key is in the log");
+    let account = files.iter().find(|file| file.starts_with(storage.join("accounts"))).unwrap();
+    let account: serde_json::Value = serde_json::from_slice(&fs::read(account).unwrap()).unwrap();
+    for secret in [secret, account["key_pkcs8"].as_str().unwrap()] {
+        assert!(secret.len() >= 60, "{secret}");
+        assert!(!server.log().iter().any(|line| line.contains(secret)), "a key is in the log");
+    }
     // Without the authority the certificate is still there.
     pebble.stop();
     server.start_again(Signal::TERM);
@@ -225,6 +236,24 @@ fn a_certificate_is_renewed_before_it_ends() {
     let first = wait_for_certificate(&server, "a.example", "");
     let second = wait_for_certificate(&server, "a.example", &first);
     assert_ne!(first, second);
+}
+
+#[test]
+fn a_certificate_of_six_days_is_no_problem_before_its_last_day() {
+    const DAY: u32 = 24 * 3600;
+    let ports = Ports::reserve();
+    let Some(pebble) = ports.pebble() else { return };
+    let pebble = pebble.with_life(6 * DAY).start();
+    let server = ports.setup(&pebble.section("storage: acme, profile: tests")).start();
+    wait_for_certificate(&server, "a.example", "");
+    let seconds = |name: &str| {
+        let name = format!("penstock_certificate_{name}_timestamp_seconds");
+        server.metrics().sum(&name, &["subject=\"a.example\""])
+    };
+    let end = until("the certificate in the metrics", || Some(seconds("expiry")).filter(|end| *end > 0.0));
+    assert!((end - seconds("late") - f64::from(DAY)).abs() <= 1.0, "{end} {}", seconds("late"));
+    let problems = section(&server, "problems");
+    assert!(!problems.to_string().contains("a.example"), "{problems}");
 }
 
 #[test]
@@ -413,7 +442,9 @@ fn an_authority_that_hangs_or_lies_costs_a_bounded_attempt_and_the_site_is_serve
     };
     thread::scope(|scope| {
         for (how, words) in [
+            ("deaf", "has not answered within 30 s"),
             ("silent", "has not answered within 30 s"),
+            ("slow", "has not answered within 30 s"),
             ("endless", "has not answered within 30 s"),
             ("large", "has more than 262144 bytes"),
             ("garbage", ""),

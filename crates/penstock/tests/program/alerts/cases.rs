@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use penstock_testkit::origin::{Origin, answer};
 use penstock_testkit::{
-    Certificates, Client, Content, Keyserver, Server, Setup, SoftToken, memory_directory, until,
+    Certificates, Client, Content, Keyserver, ReservedAddress, Server, Setup, SoftToken, memory_directory,
+    until,
 };
 use rcgen::KeyPair;
 use rustix::process::{Resource, Rlimit, Signal, prlimit};
@@ -35,6 +36,7 @@ const STOPPED: Alerts = &["PenstockDown"];
 const ORIGIN: Alerts = &["PenstockOriginDown", "PenstockOriginFails", "PenstockServerErrors"];
 const SLOW: Alerts = &["PenstockFirstByteSlow"];
 const CERTIFICATES: Alerts = &["PenstockCertificateEnds", "PenstockCertificateUnusable"];
+const ORDERS: Alerts = &["PenstockOrdersFail"];
 const RELOAD: Alerts = &["PenstockReloadRejected"];
 const LOG: Alerts = &["PenstockAccessLogDrops"];
 const DESCRIPTORS: Alerts = &["PenstockDescriptors"];
@@ -56,11 +58,12 @@ const LIAR: Alerts = &["KeyserverLies", "PenstockHandshakesFail"];
 const TOKEN: Alerts = &["HardwareModuleDown"];
 
 /// All that fire here.
-pub(super) const ALERTS: [Alerts; 23] = [
+pub(super) const ALERTS: [Alerts; 24] = [
     STOPPED,
     ORIGIN,
     SLOW,
     CERTIFICATES,
+    ORDERS,
     RELOAD,
     LOG,
     DESCRIPTORS,
@@ -89,6 +92,7 @@ pub(super) fn all() -> Vec<Case> {
         origin_away(),
         origin_slow(),
         certificates_end(),
+        orders_fail(),
         reload_rejected(),
         log_unread(),
         descriptors(),
@@ -187,6 +191,23 @@ fn certificates_end() -> Case {
                 two_days,
             );
             fs::write(directory.join("a.test.pem"), "no certificate").unwrap();
+        }
+    })
+}
+
+/// An authority that cannot be reached.
+fn orders_fail() -> Case {
+    let nowhere = ReservedAddress::reserve();
+    let acme = format!(
+        "acme: {{agree_to_terms: true, directory: \"https://{nowhere}/dir\", ca_file: authority.crt, storage: acme}}"
+    );
+    let server = Setup::new().start();
+    let mut is_broken = false;
+    case("orders", server, ORDERS, move |server| {
+        let _stays_closed = &nowhere;
+        if !std::mem::replace(&mut is_broken, true) {
+            let sites = "- {hosts: [a.example], origin: {directory: root}}";
+            server.reload(&Setup::new().tls(&acme).sites(sites));
         }
     })
 }

@@ -103,19 +103,18 @@ start_penstock() {
   setpriv --reuid penstock --regid penstock --init-groups --inh-caps=-all,+net_bind_service --ambient-caps=-all,+net_bind_service \
     --bounding-set=-all,+net_bind_service $command >>/run/penstock.log 2>&1 </dev/null &
   echo $! >/run/penstock.pid
-  echo $(($(cat /run/starts 2>/dev/null || echo 0) + 1)) >/run/starts
   # Type=notify: until it is ready.
-  until [ "$(grep -c 'ready, workers' /run/penstock.log)" -ge "$(cat /run/starts)" ]; do
+  until grep -q 'ready, workers' /run/penstock.log; do
     kill -0 "$(cat /run/penstock.pid)" || { cat /run/penstock.log >&2; exit 1; }
     sleep 0.05
   done
 }
 
-stop_penstock() {
-  local pid
-  pid=$(cat /run/penstock.pid)
-  kill -TERM "$pid"
-  while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+# The successor of a hand-over, of which the process before it tells systemd and the log.
+main_process() {
+  local successor
+  successor=$(sed -n 's/.* process \([0-9]*\) has taken over.*/\1/p' /run/penstock.log | tail -n 1)
+  echo "${successor:-$(cat /run/penstock.pid)}"
 }
 
 case "$verb $unit" in
@@ -123,7 +122,8 @@ case "$verb $unit" in
   'restart redis-server') start_redis ;;
   'enable penstock') start_penstock ;;
   'reload penstock') kill -HUP "$(cat /run/penstock.pid)" ;;
-  'restart penstock') stop_penstock && start_penstock ;;
+  'kill penstock') kill -USR2 "$(main_process)" ;;
+  'show penstock') main_process ;;
   *) echo "systemctl: cannot $*" >&2 && exit 1 ;;
 esac
 SYSTEMCTL

@@ -145,6 +145,27 @@ fn right_after_the_start_nothing_counts_as_said_before_the_handshake_is_finished
     assert_eq!(served(&server), 2.0);
 }
 
+/// The register does not go along at a hand-over.
+#[test]
+fn a_replay_to_a_successor_waits_for_a_handshake_that_never_ends() {
+    let server = start(early("{anti_replay: true}"));
+    let session = session(&server);
+    let mut taps = Vec::new();
+    until("early data", || {
+        let (mut client, tap) = connect_ahead(&server, &session, GET, 57);
+        assert_eq!(client.response().unwrap().text(), BODY);
+        taps.push(tap);
+        (handshakes(&server, "accepted", "none") == 1.0).then_some(())
+    });
+    server.hand_over();
+    assert!(server.wait_for_predecessor().success());
+    let replay = taps.pop().unwrap().replay(&server);
+    until("the replay", || (handshakes(&server, "delayed", "before_start") == 1.0).then_some(()));
+    drop(replay);
+    until("its end", || (open(&server) == 0.0).then_some(()));
+    assert_eq!((served(&server), requests(&server, "answered")), (0.0, 0.0));
+}
+
 #[test]
 fn for_public_content_replays_may_be_answered() {
     let server = start(early("{anti_replay: false}"));

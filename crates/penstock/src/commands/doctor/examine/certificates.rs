@@ -1,8 +1,6 @@
 //! Until when certificates are valid, and where their keys are.
 
-use std::time::{Duration, SystemTime};
-
-use penstock_config::limits;
+use std::time::SystemTime;
 
 use crate::commands::doctor::certificates::{CertificateFact, KeyPlace, ShownTo};
 use crate::commands::doctor::facts::Facts;
@@ -18,16 +16,16 @@ pub(super) fn examine(facts: &Facts, now: SystemTime) -> Vec<Finding> {
 }
 
 fn finding(fact: &CertificateFact, now: SystemTime) -> Finding {
-    let (value, end, why) = match fact {
-        CertificateFact::One { shown_to, names, kind, end, key } => {
+    let (value, (end, late), why) = match fact {
+        CertificateFact::One { shown_to, names, kind, end, late, key } => {
             let who = match shown_to {
                 ShownTo::Clients => "clients refuse one that has expired; see docs/certificates.md",
                 ShownTo::Nodes => "the other nodes refuse one that has expired; see docs/cluster.md",
                 ShownTo::Keyservers => "keyservers refuse one that has expired; see docs/keyserver.md",
             };
-            (format!("{}: {kind}, {}{}", named(names), when(*end, now), place(key)), *end, who)
+            (format!("{}: {kind}, {}{}", named(names), when(*end, now), place(key)), (*end, *late), who)
         }
-        CertificateFact::Directory { path, count, first } => {
+        CertificateFact::Directory { path, count, first, late } => {
             let (end, file) = match first {
                 Some((end, file)) => {
                     (Some(*end), format!(", the first, {}, {}", file.display(), when(Some(*end), now)))
@@ -36,7 +34,7 @@ fn finding(fact: &CertificateFact, now: SystemTime) -> Finding {
             };
             (
                 format!("{count} in {}{file}", path.display()),
-                end,
+                (end, *late),
                 "clients refuse one that has expired; see docs/certificates.md",
             )
         }
@@ -47,9 +45,8 @@ fn finding(fact: &CertificateFact, now: SystemTime) -> Finding {
         CertificateFact::One { shown_to: ShownTo::Keyservers, .. } => "for keyservers",
         CertificateFact::Directory { .. } => "certificates",
     };
-    let soon = now + Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * DAY);
     Finding::ok(Section::Configuration, "certificate", what, value, why)
-        .better_if(end.is_some_and(|end| end < soon), "a renewed certificate", "")
+        .better_if(late.is_some_and(|late| late < now), "a renewed certificate", "")
         .problem_if(end.is_some_and(|end| end <= now), "a renewed certificate", "")
 }
 
@@ -80,6 +77,8 @@ fn place(key: &KeyPlace) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::commands::doctor::fixtures::bare;
 
@@ -87,11 +86,13 @@ mod tests {
     fn certificates_are_named_with_their_ends_and_the_places_of_their_keys() {
         let now = SystemTime::now();
         let days = |days: u64| Some(now + Duration::from_secs(days * DAY + 60));
+        let late = |end: Option<SystemTime>| end.map(|end| end - Duration::from_secs(14 * DAY));
         let one = |names: &[&str], end, key, shown_to| CertificateFact::One {
             shown_to,
             names: names.iter().map(ToString::to_string).collect(),
             kind: "ecdsa",
             end,
+            late: late(end),
             key,
         };
         let servers = KeyPlace::Keyservers(vec!["a.example:2407".to_owned(), "b.example:2407".to_owned()]);
@@ -104,8 +105,15 @@ mod tests {
                 path: "/certificates".into(),
                 count: 2,
                 first: days(5).map(|end| (end, "/certificates/a.crt".into())),
+                late: late(days(5)),
             },
-            CertificateFact::Directory { path: "/empty".into(), count: 0, first: None },
+            CertificateFact::Directory {
+                path: "/acme".into(),
+                count: 1,
+                first: days(5).map(|end| (end, "/acme/a.pem".into())),
+                late: days(4),
+            },
+            CertificateFact::Directory { path: "/empty".into(), count: 0, first: None, late: None },
         ];
         let found = examine(&facts, now);
         let values: Vec<_> = found.iter().map(|one| (one.value.as_str(), one.rating.label())).collect();
@@ -119,6 +127,7 @@ mod tests {
                 ),
                 ("no name: ecdsa, has expired, its key in token edge", "problem"),
                 ("2 in /certificates, the first, /certificates/a.crt, ends in 5 days", "better"),
+                ("1 in /acme, the first, /acme/a.pem, ends in 5 days", "ok"),
                 ("0 in /empty", "ok"),
             ]
         );

@@ -26,8 +26,7 @@ fn finding(check: &RemoteKeyCheck, now: SystemTime) -> Finding {
     };
     let why =
         format!("handshakes with the certificate of {} need it; see docs/keyserver.md", check.certificate);
-    let soon =
-        left.is_some_and(|left| left < Duration::from_secs(limits::CERTIFICATE_WARNING_DAYS * 24 * 3600));
+    let soon = left.is_some_and(|left| left < limits::CERTIFICATE_WARNING);
     Finding::ok(Section::Configuration, "private_key", check.signer.clone(), value, why)
         .better_if(soon, "a renewed certificate", "")
         .problem_if(check.signed.is_err(), "a signature", "")

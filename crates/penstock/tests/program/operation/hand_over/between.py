@@ -3,7 +3,7 @@
 
 The predecessor starts this file in place of the program. Its process becomes the program; a child of it passes messages on. The
 file `between` beside it has three lines: which process is killed (`old` or `new`; `unsaid` is the new one before its message is passed
-on; with `stop` the old one gets SIGTERM before that), the subject of the message, and the program.
+on; with `stop` the old one gets SIGTERM before that, with `hang` SIGSTOP), the subject of the message, and the program.
 """
 import os, select, signal, socket, sys
 
@@ -47,8 +47,8 @@ def relay():
             if received is None:
                 return
             is_last = received[0].split(b" ")[0].decode() == subject
-            if is_last and victim == "stop":
-                os.kill(old, signal.SIGTERM)
+            if is_last and victim in ("stop", "hang"):
+                os.kill(old, signal.SIGTERM if victim == "stop" else signal.SIGSTOP)
                 is_last = False
             if not (is_last and victim == "unsaid"):
                 give(sink, *received)

@@ -48,11 +48,15 @@ fn a_successor_serves_with_the_same_cache_when_the_process_before_is_killed_at_a
 }
 
 /// Waits until a process has ended that is no child of this one.
-fn wait_for_end(id: Pid) {
-    until("the end of the new process", || {
-        fs::read_to_string(format!("/proc/{id}/stat"))
-            .map_or(true, |stat| stat.contains(") Z "))
-            .then_some(())
+pub(super) fn wait_for_end(id: Pid) {
+    wait_for_state(id, 'Z');
+}
+
+/// Waits until a process has this state (proc(5)), or is no more.
+fn wait_for_state(id: Pid, state: char) {
+    let stat = || fs::read_to_string(format!("/proc/{id}/stat"));
+    until(&format!("state {state} of process {id}"), || {
+        stat().map_or(true, |stat| stat.contains(&format!(") {state} "))).then_some(())
     });
 }
 
@@ -85,6 +89,34 @@ fn a_stop_while_a_successor_takes_over_ends_both() {
         let successor = cached.begin(1);
         both_end(&cached, successor);
     }
+}
+
+#[test]
+fn a_process_before_that_hangs_once_everything_is_handed_over_keeps_nothing_from_being_served() {
+    let cached = watched();
+    let server = &cached.server;
+    cached.status("/one.mp4");
+    cached.large.assert_range(0..CACHED, &Client::tls(server).get("/large.mp4").body);
+    let mut slow = Client::tls(server);
+    slow.begin("/large.mp4");
+    // Before it hears that the other one is ready: it still accepts, and cannot.
+    tell_between(server, "hang", "ready");
+    let successor = cached.begin(1);
+    let before = server.pid();
+    // What it has accepted by then is lost.
+    wait_for_state(before, 'T');
+    server.adopt(successor);
+    serves(&cached, "hang");
+    // More than the tier holds: what the other one sends must stay.
+    for number in 0..80 {
+        cached.status(&format!("/other{number}.mp4"));
+    }
+    kill_process(before, Signal::CONT).unwrap();
+    server.wait_for_log("has taken over");
+    cached.large.assert_range(0..CACHED, &slow.take(usize::try_from(CACHED).unwrap()).unwrap());
+    drop(slow);
+    assert!(server.wait_for_predecessor().success());
+    serves(&cached, "later");
 }
 
 /// Makes the configuration a pipe that nothing writes to: a new process waits for it, and says nothing. Returns the path and the

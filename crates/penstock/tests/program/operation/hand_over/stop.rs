@@ -1,9 +1,10 @@
-//! A service manager stops both processes while the one before still sends responses.
+//! A service manager stops both processes while the one before still sends responses, or that one hangs.
 
 use penstock_testkit::{Client, Server, Setup, until};
 use rustix::process::{Signal, kill_process};
 
 use super::super::{LARGE, downloading, finish};
+use super::kills::wait_for_end;
 
 fn patient() -> Server {
     let server = Setup::new().limits("drain_deadline: 1m").start();
@@ -47,4 +48,23 @@ fn a_second_signal_ends_a_process_that_was_succeeded_at_once() {
             (Client::plain(&server).get("/a.txt").status == 200).then_some(())
         });
     }
+}
+
+#[test]
+fn a_second_signal_ends_a_successor_that_only_waits_for_the_process_before() {
+    let server = patient();
+    let large = server.file("large.mp4", LARGE);
+    let mut slow = downloading(Client::tls(&server));
+    let before = server.hand_over();
+    server.signal(Signal::TERM);
+    server.wait_for_log("waiting for the process before, which still sends responses");
+    server.signal(Signal::TERM);
+    wait_for_end(server.pid());
+    assert!(!server.log().iter().any(|line| line.contains("not all has ended")), "it waits no longer");
+    // The process before does not hear of it.
+    large.assert_range(0..LARGE, &finish(&mut slow));
+    drop(slow);
+    kill_process(before, Signal::TERM).unwrap();
+    assert!(server.wait_for_predecessor().success());
+    assert!(server.wait().success());
 }
