@@ -209,7 +209,8 @@ const DASHBOARDS: [(&str, usize); 2] = [("edge.json", 60), ("fleet.json", 25)];
 #[test]
 fn the_dashboards_show_sites_players_clients_and_the_fleet() {
     let shown: String = DASHBOARDS.map(|(file, _)| read(&format!("contrib/grafana/{file}"))).concat();
-    const PARTS: [&str; 6] = [
+    const PARTS: [&str; 7] = [
+        "penstock_fleet_edge_",
         "penstock_site_",
         "penstock_player_",
         "penstock_client_",
@@ -279,25 +280,64 @@ fn is_key(key: &str, documentation: &str) -> bool {
         || documentation.contains(&format!("## `{key}`"))
 }
 
+/// The texts between quotation marks of the source of the problems, with the file of each.
+fn problem_texts() -> Vec<(PathBuf, String)> {
+    let folder = root().join("crates/metrics/src/watch/problems");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let sources = files.filter(|path| path.file_name().is_some_and(|name| name != "tests.rs"));
+    let texts = |path: PathBuf| -> Vec<(PathBuf, String)> {
+        let source = fs::read_to_string(&path).unwrap();
+        source.split('"').skip(1).step_by(2).map(|text| (path.clone(), text.to_owned())).collect()
+    };
+    sources.flat_map(texts).collect()
+}
+
 #[test]
 fn what_the_page_says_to_do_names_keys_that_exist() {
-    const SECTIONS: [&str; 8] = ["cache", "fleet", "limits", "listeners", "log", "metrics", "sites", "tls"];
+    const SECTIONS: [&str; 9] =
+        ["cache", "fleet", "limits", "listeners", "log", "metrics", "origin", "sites", "tls"];
     let documentation = read("docs/configuration.md");
     let mut found = 0;
-    for file in ["growing", "present"] {
-        let text = read(&format!("crates/metrics/src/watch/problems/{file}.rs"));
-        for words in text.split('"').skip(1).step_by(2) {
-            let keys =
-                words.split(|letter| !is_name(letter) && letter != '.').map(|key| key.trim_matches('.'));
-            for key in keys.filter(|key| {
-                key.split_once('.').is_some_and(|(section, name)| SECTIONS.contains(&section) && name != "md")
-            }) {
-                assert!(is_key(key, &documentation), "{file}.rs: {words}: there is no key {key}");
-                found += 1;
-            }
+    for (path, words) in problem_texts() {
+        let keys = words.split(|letter| !is_name(letter) && letter != '.').map(|key| key.trim_matches('.'));
+        for key in keys.filter(|key| {
+            key.split_once('.').is_some_and(|(section, name)| SECTIONS.contains(&section) && name != "md")
+        }) {
+            assert!(is_key(key, &documentation), "{}: {words}: there is no key {key}", path.display());
+            found += 1;
         }
     }
-    assert!(found > 5, "{found}");
+    assert!(found > 20, "{found}");
+}
+
+#[test]
+fn what_the_page_says_to_do_names_commands_metrics_and_documents_that_exist() {
+    let (table, mut found) = (table(), 0);
+    for (path, words) in problem_texts() {
+        let place = path.display();
+        for after in words.split("penstock ").skip(1).filter(|after| after.starts_with(char::is_lowercase)) {
+            // Subcommands and options, up to the first word that is neither: `cache purge --fleet -c FILE waits`.
+            let is_word = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+            let is_of_command =
+                |word: &&str| word.starts_with('-') || (is_word(word) && !["shows", "has"].contains(word));
+            let words_of_command = after.split(' ').take_while(is_of_command);
+            let (options, command): (Vec<&str>, Vec<&str>) =
+                words_of_command.partition(|word| word.starts_with('-'));
+            let help = Tool::penstock().args(&command).arg("--help").run().ok().text();
+            for option in options {
+                assert!(help.contains(option), "{place}: {words}: {command:?} has no {option}");
+            }
+            found += 1;
+        }
+        for name in words.split(|letter| !is_name(letter)).filter(|name| name.starts_with("penstock_")) {
+            assert!(look_up(name, &table).is_some() || table.contains_key(name), "{place}: {words}: {name}");
+        }
+        for name in words.split([' ', ';', ':', ')', '(']).filter(|name| name.ends_with(".md")) {
+            assert!(root().join(name).is_file(), "{place}: {words}: there is no {name}");
+            found += 1;
+        }
+    }
+    assert!(found > 15, "{found}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ const STAPLE: Alerts = &["PenstockStapleEnds"];
 const NODE: Alerts = &["PenstockNodeDown", "PenstockPurgesMissed"];
 const STORE: Alerts = &["PenstockFleetStoreAway", "PenstockFleetPurgesWaiting"];
 const MISSED: Alerts = &["PenstockFleetPurgesMissed"];
+const MISSES: Alerts = &["PenstockFleetEdgePurgesMissing"];
 const FULL: Alerts = &["PenstockFleetStoreFull"];
 const FORGED: Alerts = &["PenstockFleetForged"];
 const SECRET: Alerts = &["PenstockFleetMisconfigured"];
@@ -56,7 +57,7 @@ const LIAR: Alerts = &["KeyserverLies", "PenstockHandshakesFail"];
 const TOKEN: Alerts = &["HardwareModuleDown"];
 
 /// All that fire here.
-pub(super) const ALERTS: [Alerts; 23] = [
+pub(super) const ALERTS: [Alerts; 24] = [
     STOPPED,
     ORIGIN,
     SLOW,
@@ -70,6 +71,7 @@ pub(super) const ALERTS: [Alerts; 23] = [
     DISK,
     NODE,
     STORE,
+    MISSES,
     FULL,
     FORGED,
     SECRET,
@@ -104,7 +106,8 @@ pub(super) fn all() -> Vec<Case> {
         staple_ends(),
         keyserver_ends(),
     ];
-    let of_stores = [store_gone(), store_full(), purge_forged(), secret_differs(), purges_missed()];
+    let of_stores =
+        [store_gone(), edge_misses(), store_full(), purge_forged(), secret_differs(), purges_missed()];
     cases.extend(of_stores.into_iter().flatten());
     cases
 }
@@ -335,6 +338,31 @@ fn store_gone() -> Option<Case> {
         let fleet = &mut fleet;
         fleet.store.kill();
         purge(server, "&fleet=1");
+    }))
+}
+
+/// A server that is stopped until the end of the test.
+struct Stopped(Server);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.signal(Signal::CONT);
+    }
+}
+
+/// An edge that sees another one miss a purge.
+fn edge_misses() -> Option<Case> {
+    let fleet = Fleet::start()?;
+    let [one, other] = ["a", "b"].map(|name| fleet.edge(name, ""));
+    other.tolerate_warning("");
+    purge(&one, "&fleet=1");
+    let (other, mut is_broken) = (Stopped(other), false);
+    Some(case("misses", one, MISSES, move |one| {
+        let _kept = &fleet;
+        if !std::mem::replace(&mut is_broken, true) {
+            other.0.signal(Signal::STOP);
+            purge(one, "&fleet=1");
+        }
     }))
 }
 
