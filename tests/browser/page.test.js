@@ -93,7 +93,7 @@ const total = async (name) => Number((await page.locator(`[data-total="${name}"]
 /** The sum of a counter in /metrics. */
 async function metric(name) {
   const text = await (await fetch(`http://${server.admin}/metrics`)).text();
-  const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
+  const lines = text.split('\n').filter((line) => line.startsWith(name) && (name.includes('{') || '{ '.includes(line[name.length])));
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
 }
 
@@ -144,17 +144,22 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   const status = await (await fetch(`http://${server.admin}/status.json`)).json();
   Object.assign(status, {
     sites: [{ name: MARKUP, requests: 7, bytes: 4096, cache_bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2 }],
-      players: { requests: 200, starved: 5, startup: 3, sessions: 4 } }],
-    top: { titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3,
+      players: { requests: 200, starved: 5, startup: 3, sessions: 4, buffer: [1, 2, 3, 4, 10].map((requests) => ({ requests })), throughput: [1, 0, 3, 4].map((requests) => ({ requests })) } }],
+    origins: { requests: { answered: 9, timeout: 1 }, servers: [{ url: 'http://192.0.2.1', up: true, fault: '', connections: 2, waiting: 0, mean_seconds: 0.003 }],
+      sites: [{ site: MARKUP, url: 'http://192.0.2.1', requests: { answered: 9, timeout: 1 }, connect: { count: 2, seconds: 0.0024 },
+        first_byte: { count: 10, seconds: 0.07 }, response: { count: 10, seconds: 5 } },
+      { site: 'b.test', url: 'http://192.0.2.1', requests: {}, connect: { count: 0, seconds: 0 }, first_byte: { count: 0, seconds: 0 }, response: { count: 0, seconds: 0 } }] },
+    top: { titles_by_requests: [{ key: 'video.test/often/', requests: 98765, bytes: 1, error: 4 }], titles: [{ key: `/film/${MARKUP}`, requests: 1234, bytes: 4096, error: 3,
       players: { requests: 20, starved: 1, buffer: [1, 2, 3, 0, 0].map((requests) => ({ requests })), throughput: [] } }], starved_titles: [{ key: MARKUP, requests: 5, bytes: 1, error: 0 }] },
     acme: { orders: { ok: 1, rejected: 2 }, names: [{ name: 'video.example', state: 'waiting', not_after_timestamp_seconds: null,
       next_timestamp_seconds: 1900000000, error: `urn:ietf:params:acme:error:dns: ${MARKUP}` }] },
     work: [{ rest: 0.25, handshakes: 0.5, sealing: 0.25, sending: 0, filling: 0 }],
-    cluster: [{ name: 'edge2', self: false, up: false, fault: 'timeout', load: 1, connections: 2, busy: 0.5, requests: { answered: 1, failed: 2 },
+    cluster: [{ name: 'edge2', self: false, up: false, purges_missed: 7, fault: 'timeout', load: 1, connections: 2, busy: 0.5, requests: { answered: 1, failed: 2 },
       summary: { sent_bytes_per_second: 1.25e9, requests_per_second: 40, cache_hits_per_second: 9, cache_requests_per_second: 10,
         problems: [{ severity: 'critical', what: `origin ${MARKUP} is out` }] } }],
     private_keys: { fallbacks: 1, keyservers: [{ address: '192.0.2.9:2407', up: true, circuit_open: false, operations: { ok: 4, timed_out: 1 }, mean_seconds: 0.002, under_way: 0 }], tokens: [] },
-    fleet: { up: true, circuit: 'closed', latency_seconds: 0.001 },
+    fleet: { up: true, circuit: 'closed', latency_seconds: 0.001, edges: 2, members: [{ name: 'edge-b', self: false, up: false, seen_timestamp_seconds: -7199, purges_missing: 3 },
+      { name: 'edge-a', self: true, up: true, seen_timestamp_seconds: 1, purges_missing: 0 }] },
   });
   Object.assign(status.pressure, { given_up: [{ what: 'prefetch', since_timestamp_seconds: 1700000000 }], handshake_rate_limit: 120 });
   const event = `event: second\ndata: ${JSON.stringify({ at: 1, values: [], status })}\n\n`;
@@ -166,7 +171,15 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   await shown('titles').getByText('1.23 k').or(shown('titles').getByText('1.23k')).first().waitFor();
   await shown('titles').getByText('5%', { exact: true }).waitFor();
   await shown('titles').getByText('50%').waitFor();
-  await shown('players').getByText('2.5%').waitFor();
+  const row = (id, text) => shown(id).locator('tr', { hasText: text });
+  assert.match(await row('titles-by-requests', 'video.test/often/').textContent(), /98\.8 k/);
+  assert.match(await row('origins', MARKUP).textContent(), /^http:\/\/192\.0\.2\.1up<img.*1\.2 ms7 ms500 ms/);
+  assert.match(await row('origins', 'b.test').textContent(), /^b\.test–––/);
+  assert.match(await row('players', MARKUP).textContent(), /15% below 5 s12\.5% below 1×/);
+  assert.match(await row('store', 'edge-b').textContent(), /away for 2 h 0 min3/);
+  assert.match(await row('store', 'edge-a').textContent(), /this edge0/);
+  await row('peers', 'edge2').getByText('7', { exact: true }).waitFor();
+  await shown('players').getByText('2.5%', { exact: true }).waitFor();
   await shown('starved-titles').getByText(MARKUP).waitFor();
   await shown('slow-sites').getByText('below 1 Mbit/s').waitFor();
   await shown('slow-sites').getByText('25%').waitFor();
@@ -182,6 +195,34 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   await shown('keyservers').getByText('192.0.2.9:2407').waitFor();
   await shown('store').getByText('up', { exact: true }).waitFor();
   assert.equal(await page.locator('main img').count(), 0);
+});
+
+/** Asks as a player does that says how it is doing. */
+const play = (path, said) => ask(`${path}?CMCD=${encodeURIComponent(said)}`);
+
+test('titles, players and origins are shown as real requests made them', async () => {
+  for (let n = 0; n < 80; n += 1) {
+    await play(`/film/720p/${n % 4}.m4s`, n < 8 ? 'bl=0,br=3000,bs,mtp=1500,sid="one"' : 'bl=20000,br=3000,mtp=6000,sid="two"');
+    if (n % 8 === 0) curl(`/film/${n}`, 'b.test');
+  }
+  await open();
+  const row = (id, text) => shown(id).locator('tr', { hasText: text });
+  // The segments of the load have a title each, so the film is the one that is asked for most.
+  await row('titles', '127.0.0.1/film/').getByText('10%').first().waitFor();
+  await row('titles-by-requests', '127.0.0.1/film/').getByText('80', { exact: true }).waitFor();
+  const players = await row('players', '127.0.0.1').textContent();
+  assert.match(players, /^127\.0\.0\.128010%/, 'two sessions, 80 requests');
+  assert.match(players, /10% below 5 s10% below 1×/);
+  await row('starved-titles', '127.0.0.1/film/').waitFor();
+  const starving = page.locator('.problems .warning', { hasText: /players of the site 127\.0\.0\.1 starve: .* at \d/ });
+  await starving.waitFor();
+  assert.match(await starving.locator('.help').textContent(), /penstock top -c FILE/);
+  const well = await row('origins', `http://127.0.0.1:${origin.address().port}`).textContent();
+  assert.match(well, /up127\.0\.0\.1[\d.]+ (µs|ms)[\d.]+ (µs|ms)[\d.]+ (µs|ms)/, 'connect, first byte and whole latency');
+  const away = row('origins', 'b.test');
+  assert.match(await away.textContent(), /^http:\/\/127\.0\.0\.1:1out: .*b\.test–––/);
+  const counted = (await metric('penstock_origin_target_requests_total{site="b.test"'));
+  assert.ok(counted >= 1, `${counted} requests failed`);
 });
 
 test('hovering and the keyboard show the numbers of a second, and the link keeps the view', async () => {
@@ -223,6 +264,17 @@ test('the page fits a phone and a wall, in dark and light', async () => {
       assert.equal(ground[0] < 100, colorScheme === 'dark');
     }
   }
+});
+
+test('a table that was scrolled sideways on a phone stays there', async () => {
+  await page.setViewportSize({ width: 400, height: 800 });
+  await open();
+  await shown('origins').waitFor();
+  const table = page.locator('#card-origins .scroll');
+  await table.evaluate((node) => { node.scrollLeft = 60; node.dataset.before = 'yes'; });
+  // The next second draws another one in its place.
+  await page.waitForFunction(() => document.querySelector('#card-origins .scroll')?.dataset.before === undefined);
+  assert.equal(await table.evaluate((node) => node.scrollLeft), 60);
 });
 
 test('a purge is confirmed first, and purges', async () => {

@@ -169,7 +169,7 @@ async fn rounds(parts: &FleetDuties, outage: &mut Outage) -> Loss {
             keep_revocations(parts).await;
             renew(parts).await;
             parts.census.round().await;
-            let nodes = parts.edges.tell_nodes().await;
+            let nodes = parts.edges.look(|position| parts.purges.progress().missing_at(position)).await;
             parts.milestones.note(|reached| {
                 reached.tickets |= compared;
                 reached.node_lists += u64::from(nodes);

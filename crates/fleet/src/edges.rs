@@ -3,10 +3,12 @@
 //! An edge renews two entries about once a second: one that expires soon and says that it is there, and a sealed record
 //! that stays for a day, so that an edge that is away is missed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime};
 
+use penstock_metrics::FleetEdgeReading;
+use penstock_sys::lock::Unpoisoned;
 use redis::{Pipeline, Value};
 use serde_json::{Value as Json, json};
 
@@ -22,6 +24,9 @@ const PRESENT_MILLISECONDS: u64 = 5000;
 
 /// An edge that is away for so long is forgotten.
 const FORGOTTEN_SECONDS: u64 = 24 * 3600;
+
+/// Between two looks at the other edges, if no cluster needs them sooner.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Edges that are read.
 const EDGES_MAX: usize = 4096;
@@ -59,6 +64,14 @@ pub(crate) struct Edges {
     pub(crate) nodes: NodeSharing,
     /// Whether a successor says now that the edge is there.
     pub(crate) has_successor: AtomicBool,
+    pub(crate) seen: Mutex<SeenEdges>,
+}
+
+/// The edges as they were read last.
+#[derive(Debug, Default)]
+pub(crate) struct SeenEdges {
+    at: Option<Instant>,
+    edges: Vec<FleetEdgeReading>,
 }
 
 impl Edges {
@@ -97,12 +110,37 @@ impl Edges {
         }
     }
 
-    /// Tells the nodes of the cluster, if this edge is one of them. Returns whether the store has said which there are.
-    pub(crate) async fn tell_nodes(&self) -> bool {
-        let Some(sink) = self.nodes.sink() else { return false };
+    /// Reads the list from time to time: for metrics, and to tell the nodes of the cluster, if this edge is one of them. Returns
+    /// whether nodes were told.
+    pub(crate) async fn look(&self, purges_missing: impl Fn(&Position) -> usize) -> bool {
+        let sink = self.nodes.sink();
+        let is_recent = self.seen().at.is_some_and(|at| at.elapsed() < LOOK);
+        if sink.is_none() && is_recent {
+            return false;
+        }
         let Ok(edges) = self.read().await else { return false };
+        let now = SystemTime::now();
+        let reading = |edge: &EdgeStatus| FleetEdgeReading {
+            name: edge.name.clone(),
+            is_own: edge.name == self.name,
+            is_present: edge.is_present,
+            seen: now.checked_sub(Duration::from_secs(edge.seen_seconds)).unwrap_or(SystemTime::UNIX_EPOCH),
+            purges_missing: edge.purges.as_ref().map_or(0, |position| purges_missing(position) as u64),
+        };
+        let readings = edges.iter().map(reading).collect();
+        *self.seen() = SeenEdges { at: Some(Instant::now()), edges: readings };
+        let Some(sink) = sink else { return false };
         sink.nodes(edges.into_iter().filter(|edge| edge.is_present).filter_map(|edge| edge.node).collect());
         true
+    }
+
+    /// The edges as they were read last, by name.
+    pub(crate) fn readings(&self) -> Vec<FleetEdgeReading> {
+        self.seen().edges.clone()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, SeenEdges> {
+        self.seen.lock().unpoisoned()
     }
 
     /// Takes this edge off the list: it ends in an orderly way. A successor stays on it.

@@ -305,6 +305,7 @@ impl Fleet {
             namesakes: self.parts.census.namesakes(),
             members: self.parts.census.members(),
             fingerprint: self.parts.census.fingerprint().to_owned(),
+            edges: self.parts.edges.readings(),
         }
     }
 }
@@ -388,6 +389,7 @@ pub(crate) fn parts(options: &FleetOptions) -> io::Result<(Arc<FleetDuties>, Arc
             name: options.name.clone(),
             nodes: NodeSharing::default(),
             has_successor: AtomicBool::new(false),
+            seen: Mutex::default(),
         }),
         link,
         milestones: Milestones::default(),

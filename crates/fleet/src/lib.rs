@@ -27,6 +27,7 @@ mod files;
 mod fleet;
 #[cfg(any(test, feature = "fuzz"))]
 mod fuzz;
+mod known_entries;
 mod link;
 mod lock;
 mod look;

@@ -18,6 +18,7 @@ use penstock_sys::lock::Unpoisoned;
 use redis::{Pipeline, Value};
 
 use crate::counters::{Operation, Outcome};
+use crate::known_entries::KnownEntries;
 use crate::link::{Fault, Link, bytes_of, list_of, text_of};
 use crate::message::{Instance, Message};
 use crate::own_purges::{OwnPurges, keep};
@@ -74,6 +75,8 @@ pub(crate) struct PurgeProgress {
     /// When that was last written down.
     saved: u64,
     own: OwnPurges,
+    /// The entries that this process has read, at most [`ENTRIES`].
+    known: KnownEntries,
     /// Purges of other machines that were applied.
     pub(crate) applied: u64,
     /// How often everything was purged because purges were missed.
@@ -216,9 +219,11 @@ impl Purges {
         if position.last.is_exhausted() {
             return self.forged().await.map(|()| true);
         }
+        let read: Vec<EntryId> = entries.iter().map(|(id, _)| *id).collect();
         self.apply(sink, entries).await;
         let is_new_epoch = before.is_none_or(|before| before.epoch != position.epoch);
         self.advance(position, now, is_new_epoch);
+        self.progress().known.note(read, (is_new_epoch || !polled.fits).then_some(position.last));
         if is_restarted {
             self.know_store();
         }
@@ -439,9 +444,15 @@ impl PurgeProgress {
             followed: 0,
             saved: 0,
             own: OwnPurges::new(OWN_PURGES, PURGE_BYTES),
+            known: KnownEntries::new(ENTRIES),
             applied: 0,
             missed: 0,
         }
+    }
+
+    /// Purges that an edge at this position has yet to apply, see [`KnownEntries::missing_at`].
+    pub(crate) fn missing_at(&self, edge: &Position) -> usize {
+        self.position.map_or(0, |own| self.known.missing_at(edge, &own))
     }
 
     /// Purges that wait until the store answers.

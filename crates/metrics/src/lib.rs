@@ -72,9 +72,9 @@ pub use players::PlayerSaid;
 pub use prefetch::{PrefetchKind, PrefetchUnderWay, Prefetched, Prefetches};
 pub use pressure::GivenUp;
 pub use readings::{
-    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
-    OrdersReading, OriginRequestsReading, OriginServerReading, PeerReading, Readings, RemoteKeysReading,
-    SessionCacheCounts, SignerStatus, StapleReading, TicketKeysReading, TierCounters,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetEdgeReading, FleetReading, KernelTlsReading,
+    OrderedName, OrdersReading, OriginRequestsReading, OriginServerReading, PeerReading, Readings,
+    RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TicketKeysReading, TierCounters,
 };
 pub use reference::reference;
 pub use registry::Metrics;

@@ -14,6 +14,10 @@ pub(crate) const CERTIFICATES: usize = 100;
 /// has had a request.
 pub(crate) const SITES: usize = 1024;
 
+/// Edges of a fleet with series of their own, and those that `/status.json` names.
+pub(crate) const FLEET_EDGES: usize = 1000;
+pub(crate) const FLEET_EDGES_SHOWN: usize = 100;
+
 /// Rates that the configurations of one process can name; further ones are not counted.
 pub(crate) const RATES: usize = 16;
 

@@ -1,5 +1,7 @@
 //! The samples of a metric, by its name in the table.
 
+use std::collections::BTreeMap;
+
 use crate::metric::{Family, Metric, Sources};
 use crate::sample::{Samples, Value};
 use crate::table::TABLE;
@@ -47,6 +49,17 @@ pub(crate) fn values_of(from: &Sources<'_>, name: &str, which: Which) -> Vec<f64
     let (metric, samples) = look_up(from, name);
     let taken = samples.values.iter().filter(|(labels, _)| which.takes(metric, labels));
     taken.map(|(_, value)| value.real()).collect()
+}
+
+/// The sums of the values that count, by the value of one label. Bounded as the metric is.
+pub(crate) fn sums_by(from: &Sources<'_>, name: &str, which: Which, label: &str) -> BTreeMap<String, f64> {
+    let (metric, samples) = look_up(from, name);
+    let place = metric.labels.iter().position(|known| known.name == label).expect("a label of the metric");
+    let mut sums = BTreeMap::new();
+    for (mut labels, value) in samples.values.into_iter().filter(|(labels, _)| which.takes(metric, labels)) {
+        *sums.entry(labels.swap_remove(place)).or_insert(0.0) += value.real();
+    }
+    sums
 }
 
 /// The sum of the values that count; 0 if there is none.

@@ -335,6 +335,23 @@ pub struct FleetReading {
     pub members: u64,
     /// What tells the secret of the fleet from others.
     pub fingerprint: String,
+    /// The edges that have said something in the last day, by name.
+    pub edges: Vec<FleetEdgeReading>,
+}
+
+/// An edge of the fleet, as it said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetEdgeReading {
+    /// Its name.
+    pub name: String,
+    /// Whether it is this one.
+    pub is_own: bool,
+    /// Whether it was there some seconds ago.
+    pub is_present: bool,
+    /// When it said something last.
+    pub seen: SystemTime,
+    /// Purges that it has yet to apply.
+    pub purges_missing: u64,
 }
 
 /// The session ticket keys in use.

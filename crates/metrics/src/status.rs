@@ -3,6 +3,7 @@
 mod sites;
 mod top;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,9 +11,12 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::cells::Distribution;
 use crate::labels::{HandshakePart, Signer, Work};
+use crate::limits;
 use crate::lookup::look_up;
 use crate::metric::{Metric, Sources};
-use crate::readings::{OrderedName, OrdersReading, Readings, RemoteKeysReading, SignerStatus};
+use crate::readings::{
+    FleetEdgeReading, FleetReading, OrderedName, OrdersReading, Readings, RemoteKeysReading, SignerStatus,
+};
 use crate::registry::Metrics;
 use crate::sample::{Samples, Value};
 use crate::shard::Shard;
@@ -263,6 +267,26 @@ impl OrdersReading {
             "names": self.names.iter().map(name).collect::<Vec<_>>(),
             "clock": self.clock,
         })
+    }
+}
+
+impl FleetReading {
+    /// The edges for the section `fleet` of `/status.json`: those that miss most purges first, then those that are away. More are
+    /// left out.
+    #[must_use]
+    pub fn members(&self) -> Vec<Json> {
+        let mut edges: Vec<&FleetEdgeReading> = self.edges.iter().collect();
+        edges.sort_by_key(|edge| (Reverse(edge.purges_missing), edge.is_present, edge.name.as_str()));
+        let member = |edge: &FleetEdgeReading| {
+            json!({
+                "name": edge.name,
+                "self": edge.is_own,
+                "up": edge.is_present,
+                "seen_timestamp_seconds": edge.seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+                "purges_missing": edge.purges_missing,
+            })
+        };
+        edges.into_iter().take(limits::FLEET_EDGES_SHOWN).map(member).collect()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::cells::Distribution;
 use crate::labels::Sacrifice;
 use crate::lookup::{Which, look_up, sum_of, values_of};
 use crate::metric::{Sources, timestamp};
-use crate::readings::{DiskTierReading, OriginServerReading, Readings, TierCounters};
+use crate::readings::{DiskTierReading, OriginRequestsReading, OriginServerReading, Readings, TierCounters};
 use crate::registry::Metrics;
 
 impl Metrics {
@@ -32,6 +33,7 @@ impl Metrics {
                 "requests": counts(from, "penstock_origin_requests_total"),
                 "retries": sum_of(from, "penstock_origin_retries_total", Which::All),
                 "servers": readings.origin_servers.iter().map(origin_server).collect::<Vec<_>>(),
+                "sites": readings.origin_requests.iter().map(origin_requests).collect::<Vec<_>>(),
             }),
         );
         add(
@@ -128,5 +130,19 @@ fn origin_server(server: &OriginServerReading) -> Json {
         "seconds": server.time.as_secs_f64(),
         "mean_seconds": mean,
         "fault": server.fault,
+    })
+}
+
+/// What a site asked of one server of its origin.
+fn origin_requests(of: &OriginRequestsReading) -> Json {
+    let outcomes = of.outcomes.iter().map(|(outcome, count)| ((*outcome).to_owned(), json!(count)));
+    let times = |times: &Distribution| json!({"count": times.count(), "seconds": times.sum()});
+    json!({
+        "site": of.site,
+        "url": of.target,
+        "requests": outcomes.collect::<Map<_, _>>(),
+        "connect": times(&of.connect),
+        "first_byte": times(&of.first_byte),
+        "response": times(&of.whole),
     })
 }

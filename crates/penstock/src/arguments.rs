@@ -37,7 +37,7 @@ pub(crate) use sign::{SignArgs, SignFormat, TokenPlace};
 use values::{address, levels, workers};
 
 pub(crate) use tickets::{TicketsArgs, TicketsCommand};
-pub(crate) use top::TopArgs;
+pub(crate) use top::{TopArgs, TopTab};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -29,8 +29,11 @@ export const seconds = (value) => {
 };
 export const plain = (value) => [known(value) ? value.toLocaleString('en-US', { maximumFractionDigits: 2 }) : UNKNOWN, ''];
 
-/** Number and unit in one text. */
-export const text = ([number, unit]) => (unit === '' || unit === '%' || unit === '/s' ? number + unit : `${number} ${unit}`);
+/** Number and unit in one text; what is not known has no unit. */
+export const text = ([number, unit]) => {
+  if (number === UNKNOWN) return UNKNOWN;
+  return unit === '' || unit === '%' || unit === '/s' ? number + unit : `${number} ${unit}`;
+};
 
 /** The two largest units of a time. */
 export function duration(value) {

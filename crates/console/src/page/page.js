@@ -51,8 +51,9 @@ const store = {
   },
 };
 
-/** The newest state, and the one before for growth. */
-const context = { store, status: null, before: null, elapsed: 0, statusAt: 0 };
+/** The newest state, and what counters were in the last minute for growth: `past` has `{at, status}`, the oldest first. */
+const context = { store, status: null, statusAt: 0, past: [] };
+const PAST_SECONDS = 60, PAST_STEP = 5;
 let lost = 0; // since when there is no connection, in seconds since 1970
 let drawing = 0;
 
@@ -149,6 +150,13 @@ function draw() {
   }
 }
 
+/** Replaces what a card shows; a table that was scrolled sideways stays there. */
+function replace(body, content) {
+  const scrolled = [...body.querySelectorAll('.scroll')].map((table) => table.scrollLeft);
+  body.replaceChildren(...content);
+  body.querySelectorAll('.scroll').forEach((table, place) => { table.scrollLeft = scrolled[place] ?? 0; });
+}
+
 /** Draws what depends on the state: tables, problems, and the line below the name. */
 function drawState() {
   const { status } = context;
@@ -164,7 +172,7 @@ function drawState() {
   for (const { spec, body, node } of tables) {
     const content = spec.draw(context);
     node.hidden = content === null;
-    if (content !== null) body.replaceChildren(...content.filter((part) => part !== null));
+    if (content !== null) replace(body, content.filter((part) => part !== null));
   }
   const state = document.getElementById('state');
   state.classList.toggle('lost', lost > 0);
@@ -172,13 +180,18 @@ function drawState() {
   state.querySelector('span').textContent = version || `, up ${duration(status.uptime_seconds)}`;
 }
 
+/** Keeps the counters of a state every few seconds. */
+function remember(at, { sites, origins }) {
+  const { past } = context;
+  context.statusAt = at;
+  if (past.length === 0 || at - past.at(-1).at >= PAST_STEP) past.push({ at, status: { sites, origins } });
+  while (past.length > 1 && at - past[0].at > PAST_SECONDS) past.shift();
+}
+
 function take({ at, values, status }) {
   lost = 0;
   if (values.length > 0) store.push(at, values);
-  if (context.statusAt !== at) {
-    const { elapsed } = context;
-    Object.assign(context, { before: context.status, elapsed: context.statusAt ? at - context.statusAt : elapsed, statusAt: at });
-  }
+  remember(at, status);
   context.status = status;
   if (view.paused) return;
   drawState();

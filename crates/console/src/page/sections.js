@@ -28,6 +28,8 @@ export function mean(store, name) {
 const total = (object) => Object.values(object ?? {}).reduce((sum, value) => sum + value, 0);
 const big = (parts) => el('div', { class: 'big' }, parts[0], el('small', {}, parts[1]));
 const exact = (value, name) => el('span', { 'data-total': name, title: plain(value)[0] }, text(plain(value)));
+/** Rows of a table that could have very many. */
+const SHOWN = 12;
 const sentTotal = (status) => total(status?.sent_bytes);
 
 /** Charts: `big` is shown in large type, `side` beside it, `foot` below the chart. */
@@ -176,14 +178,73 @@ const facts = (entries) => el('dl', { class: 'facts' }, ...entries.filter(([, va
 const state = (up, fault) => (up ? ['up', 'ok'] : [fault ? `out: ${fault}` : 'out', 'bad']);
 const number = (value) => text(count(value ?? NaN));
 
-/** The growth per second of a number between the last two states, by the place of its entry. */
-function growth(context, path, key, place, field) {
-  const find = (status) => path.reduce((value, name) => value?.[name], status)?.find?.((entry) => entry[key] === place)?.[field];
-  const [now, before] = [find(context.status), find(context.before)];
-  return typeof now === 'number' && typeof before === 'number' && context.elapsed > 0 ? Math.max(0, now - before) / context.elapsed : NaN;
+/** How much a counter has grown in about the last `span` seconds, and in how many; `pick` takes it from a state. */
+function grown({ status, statusAt, past }, pick, span) {
+  const since = past.findLast(({ at }) => at <= statusAt - span) ?? past[0];
+  const [now, before] = [pick(status), since && pick(since.status)];
+  const seconds = since ? statusAt - since.at : 0;
+  return typeof now === 'number' && typeof before === 'number' && seconds > 0 ? { amount: Math.max(0, now - before), seconds } : { amount: NaN, seconds };
 }
 
-/** Tables: `draw` gives what the card shows, or null if there is nothing. `context` is `{store, status, before, elapsed}`. */
+/** The growth of a counter per second. */
+function growth(context, pick, span = 10) {
+  const { amount, seconds } = grown(context, pick, span);
+  return amount / seconds;
+}
+
+/** The mean of what was counted in the last minute, or of all if that is nothing; `pick` gives `{count, seconds}`. */
+function recentMean(context, pick) {
+  const count = grown(context, (status) => pick(status)?.count, 60).amount;
+  if (count > 0) return grown(context, (status) => pick(status)?.seconds, 60).amount / count;
+  const all = pick(context.status);
+  return all?.count > 0 ? all.seconds / all.count : NaN;
+}
+
+/** The counts of buckets in the last minute, or of all if that is nothing; `pick` gives the buckets. */
+function recentBuckets(context, pick) {
+  const all = (pick(context.status) ?? []).map((bucket) => bucket.requests);
+  const recent = all.map((_, place) => grown(context, (status) => pick(status)?.[place]?.requests, 60).amount);
+  return total(recent) > 0 ? recent : all;
+}
+
+/** Buckets as one bar; the words say what is in the lowest `low` of them. */
+function spread(counts, colors, low, words) {
+  const sum = total(counts);
+  if (!(sum > 0)) return UNKNOWN;
+  const share = counts.slice(0, low).reduce((part, count) => part + count, 0) / sum;
+  const bar = el('span', { class: 'spread', 'aria-hidden': 'true' }, ...counts.map((count, place) => {
+    const part = el('i');
+    part.style.width = `${100 * count / sum}%`;
+    part.style.background = `var(--${colors[place]})`;
+    return part;
+  }));
+  return el('span', {}, bar, `${text(percent(share))} ${words}`);
+}
+
+const BUFFER_COLORS = ['red', 'orange', 'sky', 'blue', 'green'];
+const THROUGHPUT_COLORS = ['red', 'orange', 'blue', 'green'];
+
+function bands(name, colors, labels) {
+  return el('p', { class: 'legend bands' }, `${name}: `, ...labels.map((label, place) => {
+    const entry = el('span', {}, label);
+    entry.style.setProperty('--c', `var(--${colors[place]})`);
+    return entry;
+  }));
+}
+
+/** A server of an origin as one site uses it; what it has for all sites is in its first row. */
+function originRow(context, server, one, isFirst) {
+  const here = (status) => status?.origins?.sites?.find((other) => other.site === one?.site && other.url === server.url);
+  const failed = (status) => total(here(status)?.requests) - (here(status)?.requests?.answered ?? 0);
+  const mean = (part) => text(seconds(recentMean(context, (status) => here(status)?.[part])));
+  const failing = grown(context, failed, 10).amount > 0;
+  const [words, kind] = state(server.up, server.fault);
+  return [isFirst ? el('span', {}, server.url, el('span', { class: `below ${kind}` }, words)) : '', one?.site ?? UNKNOWN,
+    mean('connect'), mean('first_byte'), mean('response'), text(rate(growth(context, (status) => total(here(status)?.requests)))),
+    [number(failed(context.status)), failing ? 'bad' : ''], ...(isFirst ? [number(server.connections), number(server.waiting)] : ['', ''])];
+}
+
+/** Tables: `draw` gives what the card shows, or null if there is nothing. `context` is `{store, status, statusAt, past}`. */
 export const TABLES = [
   {
     id: 'tiers', title: 'Tiers of the cache', draw({ store, status }) {
@@ -203,17 +264,14 @@ export const TABLES = [
   },
   {
     id: 'origins', title: 'Origins', wide: true, draw(context) {
-      const servers = context.status.origins?.servers ?? [];
+      const { servers = [], sites = [], requests } = context.status.origins ?? {};
       if (servers.length === 0) return null;
-      const rows = servers.map((server) => {
-        const of = (field) => growth(context, ['origins', 'servers'], 'url', server.url, field);
-        const now = of('seconds') / of('answered');
-        const failing = of('failed');
-        return [server.url, state(server.up, server.fault), text(seconds(Number.isNaN(now) ? server.mean_seconds : now)), text(rate(of('answered'))),
-          [number(server.failed), failing > 0 ? 'bad' : ''], number(server.connections), number(server.waiting)];
+      const rows = servers.flatMap((server) => {
+        const asked = sites.filter((one) => one.url === server.url);
+        return (asked.length > 0 ? asked : [undefined]).map((one, place) => originRow(context, server, one, place === 0));
       });
-      return [table(['server', 'state', '#latency', '#requests', '#failed', '#open', '#waiting'], rows),
-        el('p', { class: 'foot' }, list(context.status.origins.requests))];
+      return [table(['server', 'site', '#connect', '#first byte', '#whole', '#requests', '#failed', '#open', '#waiting'], rows),
+        el('p', { class: 'foot' }, list(requests))];
     },
   },
   {
@@ -221,7 +279,7 @@ export const TABLES = [
       const sites = context.status.sites;
       if (!Array.isArray(sites) || sites.length === 0) return null;
       const rows = sites.map((site) => {
-        const of = (field) => growth(context, ['sites'], 'name', site.name, field);
+        const of = (field) => growth(context, (status) => status.sites?.find?.((one) => one.name === site.name)?.[field]);
         // As in the metrics: of the bytes that the cache could have had.
         const hits = site.cache_bytes > 0 ? site.hit_bytes / site.cache_bytes : NaN;
         return [site.name, text(bits(of('bytes'))), text(rate(of('requests'))), text(percent(hits)), number(site.requests), text(bytes(site.bytes))];
@@ -229,35 +287,38 @@ export const TABLES = [
       return [table(['site', '#out', '#requests', '#hits by bytes', '#requests since start', '#bytes'], rows)];
     },
   },
-  ...Object.entries({ titles: ['Titles', 'title'], starved_titles: ['Titles that starve', 'title'], not_found: ['Paths with 4xx', 'path'],
+  {
+    id: 'players', title: 'Players', wide: true, draw(context) {
+      const sites = (context.status.sites ?? []).filter((site) => site.players);
+      if (sites.length === 0) return null;
+      const rows = sites.map(({ name, players }) => {
+        const here = (status) => status?.sites?.find?.((site) => site.name === name)?.players;
+        const asked = grown(context, (status) => here(status)?.requests, 60).amount;
+        const starved = grown(context, (status) => here(status)?.starved, 60).amount;
+        const share = asked > 0 ? starved / asked : players.starved / players.requests;
+        return [name, number(players.sessions), number(players.requests), [text(percent(share)), share > 0.01 ? 'warn' : ''],
+          spread(recentBuckets(context, (status) => here(status)?.buffer), BUFFER_COLORS, 2, 'below 5 s'),
+          spread(recentBuckets(context, (status) => here(status)?.throughput), THROUGHPUT_COLORS, 1, 'below 1×'), number(players.startup)];
+      });
+      return [table(['site', '#sessions', '#requests', '#with an empty buffer', 'buffer', 'throughput against bitrate', '#starts'], rows),
+        bands('buffer', BUFFER_COLORS, ['below 1 s', '5 s', '10 s', '30 s', 'more']), bands('throughput', THROUGHPUT_COLORS, ['below 1×', '1.5×', '3×', 'more'])];
+    },
+  },
+  ...Object.entries({ titles: ['Titles by bytes', 'title'], titles_by_requests: ['Titles by requests', 'title'], starved_titles: ['Titles that starve', 'title'], not_found: ['Paths with 4xx', 'path'],
     networks: ['Networks of clients', 'network'], user_agents: ['Software of clients', 'User-Agent'] }).map(([kind, [title, head]]) => ({
     id: kind.replaceAll('_', '-'), title, wide: true, draw({ status }) {
       const entries = status.top?.[kind];
       if (!Array.isArray(entries) || entries.length === 0) return null;
       const starved = (players) => (players ? players.starved / players.requests : NaN);
       const little = (players) => (players ? (players.buffer[0].requests + players.buffer[1].requests) / total(players.buffer.map((one) => one.requests)) : NaN);
-      const heard = entries.some((entry) => entry.players);
-      const rows = entries.slice(0, 12).map((entry) => [String(entry.key), number(entry.requests), text(bytes(entry.bytes)),
+      const heard = kind !== 'starved_titles' && entries.some((entry) => entry.players);
+      const rows = entries.slice(0, SHOWN).map((entry) => [String(entry.key), number(entry.requests), text(bytes(entry.bytes)),
         ...(heard ? [[text(percent(starved(entry.players))), starved(entry.players) > 0.01 ? 'warn' : ''], text(percent(little(entry.players)))] : []),
         // A count is at most so much too small, in what ranks the table.
         entry.error ? `+ ${['titles', 'networks'].includes(kind) ? text(bytes(entry.error)) : number(entry.error)}` : '']);
-      return [table([head, '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 4 s'] : []), '#error'], rows)];
+      return [table([head, kind === 'starved_titles' ? '#empty buffers' : '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 4 s'] : []), '#error'], rows)];
     },
   })),
-  {
-    id: 'players', title: 'Players', wide: true, draw(context) {
-      const sites = (context.status.sites ?? []).filter((site) => site.players);
-      if (sites.length === 0) return null;
-      const before = (name) => context.before?.sites?.find?.((site) => site.name === name)?.players;
-      const rows = sites.map(({ name, players }) => {
-        const share = players.requests > 0 ? players.starved / players.requests : NaN;
-        const grown = Math.max(0, players.starved - (before(name)?.starved ?? players.starved)) / (context.elapsed || 1);
-        return [name, number(players.sessions), number(players.requests), [text(percent(share)), share > 0.01 ? 'warn' : ''],
-          [text(rate(grown)), grown > 0 ? 'warn' : ''], number(players.startup)];
-      });
-      return [table(['site', '#sessions', '#requests', '#with an empty buffer', '#now', '#starts'], rows)];
-    },
-  },
   {
     id: 'slow-sites', title: 'Slower than a rendition needs', wide: true, draw({ status }) {
       const sites = (status.sites ?? []).filter((site) => site.slow?.length > 0 && site.measured > 0);
@@ -299,11 +360,11 @@ export const TABLES = [
       const certificates = status.certificates ?? [];
       if (certificates.length === 0) return null;
       const now = Date.now() / 1000;
-      const rows = [...certificates].sort((one, other) => one.not_after_timestamp_seconds - other.not_after_timestamp_seconds).slice(0, 12).map((one) => {
+      const rows = [...certificates].sort((one, other) => one.not_after_timestamp_seconds - other.not_after_timestamp_seconds).slice(0, SHOWN).map((one) => {
         const left = (one.not_after_timestamp_seconds - now) / 86400;
         return [`${one.subject} (${one.kind})`, date(one.not_after_timestamp_seconds), [left < 0 ? 'expired' : `${Math.floor(left)} d`, left < 0 ? 'bad' : left < 14 ? 'warn' : '']];
       });
-      const more = certificates.length > 12 ? el('p', { class: 'foot' }, `${certificates.length - 12} more end later`) : null;
+      const more = certificates.length > SHOWN ? el('p', { class: 'foot' }, `${certificates.length - SHOWN} more end later`) : null;
       return [table(['certificate', '#ends', '#left'], rows), more];
     },
   },
@@ -318,9 +379,9 @@ export const TABLES = [
         node.name, node.self ? 'this node' : state(node.up, node.fault), text(bits(of(node).sent_bytes_per_second)),
         text(rate(of(node).requests_per_second)), text(percent(hits(node))), text(bits(of(node).origin_bytes_per_second)),
         text(percent(of(node).workers_busy_mean_ratio ?? node.busy)), number(of(node).connections ?? node.connections),
-        number(node.requests?.answered), [number(node.requests?.failed), node.requests?.failed > 0 ? 'warn' : ''],
+        number(node.requests?.answered), [number(node.requests?.failed), node.requests?.failed > 0 ? 'warn' : ''], [number(node.purges_missed), node.purges_missed > 0 ? 'warn' : ''],
         [(of(node).problems ?? []).map((problem) => problem.what).join('; '), of(node).problems?.some((one) => one.severity === 'critical') ? 'bad' : 'warn']]);
-      return [table(['node', 'state', '#out', '#requests', '#hits', '#fill', '#busy', '#connections', '#answered', '#failed', 'what is wrong there'], rows),
+      return [table(['node', 'state', '#out', '#requests', '#hits', '#fill', '#busy', '#connections', '#answered', '#failed', '#purges to confirm', 'what is wrong there'], rows),
         el('p', { class: 'foot' }, `all: ${text(bits(all('sent_bytes_per_second')))} out, ${text(rate(all('requests_per_second')))}, ${text(bits(all('origin_bytes_per_second')))} from origins`)];
     },
   },
@@ -337,15 +398,22 @@ export const TABLES = [
     },
   },
   {
-    id: 'store', title: 'Store of the fleet', draw({ status }) {
+    id: 'store', title: 'Store of the fleet', draw({ status, statusAt }) {
       const fleet = status.fleet;
       if (!fleet) return null;
       const up = fleet.up ? (fleet.circuit === 'open' ? 'too slow' : 'up') : 'out';
+      const members = fleet.members ?? [];
+      const edges = members.slice(0, SHOWN).map((one) => [one.name,
+        one.self ? 'this edge' : one.up ? ['up', 'ok'] : [`away for ${duration(Math.max(0, statusAt - one.seen_timestamp_seconds))}`, 'bad'],
+        [number(one.purges_missing), one.purges_missing > 0 ? 'warn' : '']]);
+      const warn = (value) => (value > 0 ? el('span', { class: 'warn' }, number(value)) : number(value));
       return [facts([['state', el('span', { class: up === 'up' ? 'ok' : 'bad' }, up)], ['edges', number(fleet.edges)],
         ['secret', fleet.secret_fingerprint ?? UNKNOWN], ['latency', text(seconds(fleet.latency_seconds))],
         ['handshakes that wait', number(fleet.operations_in_flight)], ['purges applied', number(fleet.purges_applied)],
-        ['purges that wait', number(fleet.purges_waiting)], ['purges missed', number(fleet.purges_missed)],
-        ['revoked ids', number(fleet.revoked_ids)]])];
+        ['purges that wait', warn(fleet.purges_waiting)], ['whole cache purged', warn(fleet.purges_missed)],
+        ['revoked ids', number(fleet.revoked_ids)], ['revoked ids that wait', warn(fleet.revoked_ids_waiting)]]),
+      edges.length > 0 ? table(['edge', 'state', '#purges to apply'], edges) : null,
+      members.length > SHOWN ? el('p', { class: 'foot' }, `${members.length - SHOWN} more`) : null];
     },
   },
   {

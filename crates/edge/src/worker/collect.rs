@@ -177,6 +177,7 @@ impl Collector {
             "revoked_ids_dropped": reading.revoked_dropped,
             "secret_fingerprint": reading.fingerprint,
             "edges": reading.members,
+            "members": reading.members(),
             "edges_with_other_secret": reading.strangers,
             "edges_with_this_name": reading.namesakes,
         })

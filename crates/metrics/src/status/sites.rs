@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::quantiles;
+use crate::cells::Distribution;
 use crate::distinct::estimate;
 use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::players::{KindOfPlayer, PlayerCounters};
@@ -65,12 +66,33 @@ fn players(heard: &[&PlayerCounters]) -> Option<Json> {
     let sum = |count: fn(&KindOfPlayer) -> u64| {
         heard.iter().flat_map(|players| &players.kinds).map(count).sum::<u64>()
     };
+    let kinds = || heard.iter().flat_map(|players| &players.kinds);
+    let buffer = Distribution::of(kinds().map(|kind| &kind.buffer));
+    let throughput = Distribution::of(kinds().map(|kind| &kind.throughput));
     (!heard.is_empty()).then(|| {
         json!({
             "requests": sum(|kind| kind.requests.get()),
             "starved": sum(|kind| kind.starved.get()),
             "startup": sum(|kind| kind.startup.get()),
             "sessions": estimate(heard.iter().map(|players| &players.sessions)),
+            "buffer": coarse(&buffer, &BUFFERS, "seconds_max"),
+            "throughput": coarse(&throughput, &THROUGHPUTS, "ratio_max"),
         })
     })
+}
+
+/// Upper bounds of buffers in seconds, and of throughput as a multiple of the bitrate: bounds of their histograms.
+const BUFFERS: [f64; 4] = [1.0, 5.0, 10.0, 30.0];
+const THROUGHPUTS: [f64; 3] = [1.0, 1.5, 3.0];
+
+/// The requests in few buckets. A bucket has its upper bound, the last one none.
+fn coarse(of: &Distribution, bounds: &[f64], unit: &str) -> Vec<Json> {
+    let mut lower = 0.0;
+    let mut bucket = |upper: Option<f64>| {
+        let within = |bound: f64| bound > lower && upper.is_none_or(|upper| bound <= upper);
+        let requests: u64 = of.buckets().filter(|(bound, _)| within(*bound)).map(|(_, count)| count).sum();
+        lower = upper.unwrap_or(lower);
+        json!({unit: upper, "requests": requests})
+    };
+    bounds.iter().copied().map(Some).chain([None]).map(&mut bucket).collect()
 }

@@ -1,8 +1,9 @@
 //! The metrics of the store that edges share.
 
 use crate::labels::{FleetLoss, FleetOperation, FleetOutcome};
-use crate::metric::{Family, Kind, Metric, Sources, closed};
-use crate::readings::FleetReading;
+use crate::limits;
+use crate::metric::{Family, Kind, Metric, Sources, closed, open};
+use crate::readings::{FleetEdgeReading, FleetReading};
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -107,6 +108,19 @@ pub(super) const METRICS: &[Metric] = &[
         help: "Edges of the fleet that use the store now, this one included.",
         labels: &[],
         read: |from, out| number(from, out, |fleet| fleet.members),
+    },
+    Metric {
+        name: "penstock_fleet_edge_purges_missing",
+        kind: Kind::Gauge,
+        help: "Purges that another edge of the fleet has yet to apply, as it said last: of those that this edge has read since its start, and at least 1 if there are older ones. An edge that is away is forgotten after a day.",
+        labels: &[open("edge", "its name; the first 1,000 edges")],
+        read: |from, out| {
+            let edges = from.readings.fleet.iter().flat_map(|fleet| &fleet.edges);
+            let others = edges.filter(|edge| !edge.is_own).take(limits::FLEET_EDGES);
+            others.for_each(|FleetEdgeReading { name, purges_missing, .. }| {
+                out.sample(&[name], *purges_missing)
+            });
+        },
     },
     Metric {
         name: "penstock_fleet_edges_with_other_secret",

@@ -3,9 +3,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::{
-    ChaCha20Reading, DiskCounters, DiskTierReading, FleetReading, KernelTlsReading, OrderedName,
-    OrdersReading, OriginCounters, OriginRequestsReading, OriginServerReading, PeerReading, Readings,
-    RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TierCounters,
+    ChaCha20Reading, DiskCounters, DiskTierReading, FleetEdgeReading, FleetReading, KernelTlsReading,
+    OrderedName, OrdersReading, OriginCounters, OriginRequestsReading, OriginServerReading, PeerReading,
+    Readings, RemoteKeysReading, SessionCacheCounts, SignerStatus, StapleReading, TierCounters,
 };
 
 fn full_orders() -> OrdersReading {
@@ -139,6 +139,15 @@ fn full_fleet() -> FleetReading {
         namesakes: 143,
         members: 1440,
         fingerprint: "0123abcd".to_owned(),
+        edges: [("edge1", true, 0), ("edge2", false, 1444)]
+            .map(|(name, is_own, purges_missing)| FleetEdgeReading {
+                name: name.to_owned(),
+                is_own,
+                is_present: is_own,
+                seen: UNIX_EPOCH,
+                purges_missing,
+            })
+            .into(),
     }
 }
 

@@ -1,33 +1,23 @@
 //! What is wrong, in words, with what helps.
 
+mod condition;
 mod growing;
+mod levels;
 mod present;
+mod staples;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use crate::metric::Sources;
+use condition::Condition;
 use growing::Growth;
+use levels::Levels;
+use staples::Staples;
 
-/// How soon a person has to act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Viewers are affected, or would be with the next fault.
-    Critical,
-    /// It becomes worse, or is less than was configured.
-    Warning,
-}
-
-impl Severity {
-    /// Its name in `/status.json`.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Critical => "critical",
-            Self::Warning => "warning",
-        }
-    }
-}
+pub use condition::Severity;
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,24 +34,13 @@ pub struct Problem {
     pub help: &'static str,
 }
 
-/// A condition that holds at this look.
-#[derive(Debug)]
-struct Condition {
-    severity: Severity,
-    subject: &'static str,
-    /// Tells this condition from others; its words may change.
-    identity: String,
-    what: String,
-    help: &'static str,
-    /// How long it has to hold before it is a problem.
-    patience: Duration,
-}
-
 /// Since when each condition holds. Bounded by what the configuration names and the table of counters.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     since: BTreeMap<String, (Instant, SystemTime)>,
     growth: Growth,
+    levels: Levels,
+    staples: Staples,
 }
 
 impl Problems {
@@ -69,6 +48,8 @@ impl Problems {
     pub(super) fn look(&mut self, from: &Sources<'_>, now: Instant, wall: SystemTime) -> Vec<Problem> {
         let mut conditions = present::conditions(from, wall);
         conditions.extend(self.growth.look(from, now));
+        conditions.extend(self.levels.look(from, now));
+        conditions.extend(self.staples.look(&from.readings.staples, wall));
         let before = std::mem::take(&mut self.since);
         let mut problems = Vec::new();
         for condition in conditions {

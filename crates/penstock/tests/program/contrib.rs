@@ -20,7 +20,9 @@ fn read(path: &str) -> String {
 const OF_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
 
 /// The metrics of docs/metrics.md: their kinds and labels.
-fn table() -> BTreeMap<String, (String, Vec<String>)> {
+type Table = BTreeMap<String, (String, Vec<String>)>;
+
+fn table() -> Table {
     let text = read("docs/metrics.md");
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
@@ -37,18 +39,36 @@ fn is_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// The faults of a query: metrics that do not exist, and labels that they do not have.
-fn faults(query: &str, table: &BTreeMap<String, (String, Vec<String>)>) -> Vec<String> {
-    let (mut faults, mut known_labels) = (Vec::new(), OF_PROMETHEUS.to_vec());
-    let mut rest = query;
-    while let Some(begin) = ["penstock_", "process_"].iter().filter_map(|prefix| rest.find(prefix)).min() {
-        let found = &rest[begin..];
+/// The metrics that a query names, each with its place.
+fn names(query: &str) -> Vec<(usize, &str)> {
+    let (mut names, mut from) = (Vec::new(), 0);
+    let next =
+        |from: usize| ["penstock_", "process_"].iter().filter_map(|prefix| query[from..].find(prefix)).min();
+    while let Some(begin) = next(from) {
+        let found = &query[from + begin..];
         let name = &found[..found.find(|letter| !is_name(letter)).unwrap_or(found.len())];
-        rest = &found[name.len()..];
-        let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
-        let of_histogram =
-            family.and_then(|family| table.get(family)).filter(|(kind, _)| kind == "histogram");
-        let Some((_, labels)) = table.get(name).or(of_histogram) else {
+        names.push((from + begin, name));
+        from += begin + name.len();
+    }
+    names
+}
+
+/// Kind and labels of a metric, or of a part of a histogram, which is a counter.
+fn look_up<'t>(name: &str, table: &'t Table) -> Option<(&'t str, &'t [String])> {
+    if let Some((kind, labels)) = table.get(name) {
+        return Some((kind, labels));
+    }
+    let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix))?;
+    let (_, labels) = table.get(family).filter(|(kind, _)| kind == "histogram")?;
+    Some(("counter", labels))
+}
+
+/// The faults of a query: metrics that do not exist, and labels that they do not have.
+fn faults(query: &str, table: &Table) -> Vec<String> {
+    let (mut faults, mut known_labels) = (Vec::new(), OF_PROMETHEUS.to_vec());
+    for (place, name) in names(query) {
+        let rest = &query[place + name.len()..];
+        let Some((_, labels)) = look_up(name, table) else {
             faults.push(format!("there is no metric {name}"));
             continue;
         };
@@ -90,6 +110,59 @@ fn a_query_with_a_wrong_metric_or_label_is_found() {
     }
 }
 
+/// What Prometheus would evaluate to a number that says nothing: a counter instead of its growth, the growth of a gauge, or a
+/// quantile of what has no buckets.
+fn nonsense(query: &str, table: &Table) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (place, name) in names(query) {
+        let Some((kind, _)) = look_up(name, table) else { continue };
+        let grows = ["rate(", "increase("].iter().any(|function| query[..place].ends_with(function));
+        match kind {
+            "counter" if !grows => faults.push(format!("{name} is a counter: ask for its growth")),
+            "gauge" if grows => faults.push(format!("{name} is a gauge, and has no growth")),
+            "histogram" => faults.push(format!("{name} is a histogram: ask for a part of it")),
+            _ => {}
+        }
+    }
+    for quantile in query.split("histogram_quantile(").skip(1) {
+        let by = quantile.split_once("by (").and_then(|(_, rest)| rest.split_once(')'));
+        let is_by_le = by.is_some_and(|(labels, _)| labels.split(',').any(|label| label.trim() == "le"));
+        if !is_by_le || !names(quantile).first().is_some_and(|(_, name)| name.ends_with("_bucket")) {
+            faults.push("a quantile needs the buckets by `le`".to_owned());
+        }
+    }
+    faults
+}
+
+#[test]
+fn a_query_whose_number_says_nothing_is_found() {
+    let table = table();
+    for (query, wanted) in [
+        ("sum by (site) (rate(penstock_site_requests_total[5m]))", None),
+        ("increase(penstock_player_sessions_total[1h])", None),
+        ("sum(penstock_requests_total)", Some("penstock_requests_total is a counter: ask for its growth")),
+        ("rate(penstock_fleet_edges[5m])", Some("penstock_fleet_edges is a gauge, and has no growth")),
+        (
+            "rate(penstock_request_seconds[5m])",
+            Some("penstock_request_seconds is a histogram: ask for a part of it"),
+        ),
+        (
+            "histogram_quantile(0.9, sum by (site, le) (rate(penstock_player_buffer_seconds_bucket[5m])))",
+            None,
+        ),
+        (
+            "histogram_quantile(0.9, sum by (site) (rate(penstock_player_buffer_seconds_bucket[5m])))",
+            Some("a quantile needs the buckets by `le`"),
+        ),
+        (
+            "histogram_quantile(0.9, sum by (le) (rate(penstock_player_buffer_seconds_sum[5m])))",
+            Some("a quantile needs the buckets by `le`"),
+        ),
+    ] {
+        assert_eq!(nonsense(query, &table).first().map(String::as_str), wanted, "{query}");
+    }
+}
+
 /// Has promtool parse queries, as the expressions of rules.
 fn parse(queries: &[String]) {
     let mut text = "groups:\n- name: queries\n  rules:\n".to_owned();
@@ -115,13 +188,52 @@ fn queries(value: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// The queries of a dashboard.
+fn queries_of(dashboard: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    queries(&serde_json::from_str(dashboard).unwrap(), &mut found);
+    found
+}
+
+/// The queries of both dashboards, for a Prometheus that has scraped this instance.
+pub(super) fn dashboard_queries(instance: &str) -> Vec<String> {
+    let of = |(file, _)| queries_of(&read(&format!("contrib/grafana/{file}")));
+    let found = DASHBOARDS.into_iter().flat_map(of);
+    found.map(|query| query.replace("$instance", instance).replace("$__rate_interval", "1m")).collect()
+}
+
+/// The dashboards, each with the number of queries that it has at least.
+const DASHBOARDS: [(&str, usize); 2] = [("edge.json", 60), ("fleet.json", 25)];
+
+/// All metrics of these parts are on the dashboard of an edge.
+#[test]
+fn the_dashboards_show_sites_players_clients_and_the_fleet() {
+    let shown: String = DASHBOARDS.map(|(file, _)| read(&format!("contrib/grafana/{file}"))).concat();
+    const PARTS: [&str; 7] = [
+        "penstock_fleet_edge_",
+        "penstock_site_",
+        "penstock_player_",
+        "penstock_client_",
+        "penstock_origin_target_",
+        "penstock_fleet_purges_",
+        "penstock_fleet_edges",
+    ];
+    // What the state of each server has on the page.
+    const LEFT_OUT: [&str; 2] = ["penstock_origin_target_connections", "penstock_origin_target_waiting"];
+    for name in table().keys().filter(|name| PARTS.iter().any(|part| name.starts_with(part))) {
+        assert!(shown.contains(name.as_str()) || LEFT_OUT.contains(&name.as_str()), "{name}");
+    }
+    for name in ["penstock_cache_bytes_max", "penstock_cache_disk_bytes_max"] {
+        assert!(shown.contains(name), "{name}");
+    }
+}
+
 #[test]
 fn each_query_of_a_dashboard_asks_for_metrics_and_labels_that_exist() {
     let table = table();
-    for (file, least) in [("edge.json", 30), ("fleet.json", 15)] {
+    for (file, least) in DASHBOARDS {
         let text = read(&format!("contrib/grafana/{file}"));
-        let mut found = Vec::new();
-        queries(&serde_json::from_str(&text).unwrap(), &mut found);
+        let found = queries_of(&text);
         assert!(found.len() >= least, "{file}: {}", found.len());
         let known = |query: &String| {
             query.contains("penstock_") || query.contains("process_") || query.contains("ALERTS")
@@ -129,6 +241,7 @@ fn each_query_of_a_dashboard_asks_for_metrics_and_labels_that_exist() {
         for query in &found {
             assert!(known(query), "{file}: {query}");
             assert_eq!(faults(query, &table), [""; 0], "{file}: {query}");
+            assert_eq!(nonsense(query, &table), [""; 0], "{file}: {query}");
         }
         parse(&found);
     }
@@ -153,6 +266,7 @@ fn the_queries_of_the_documentation_ask_for_metrics_that_exist() {
     assert!(found.len() >= 30, "{}", found.len());
     for query in &found {
         assert_eq!(faults(query, &table), [""; 0], "{query}");
+        assert_eq!(nonsense(query, &table), [""; 0], "{query}");
     }
     parse(&found);
 }
@@ -166,25 +280,64 @@ fn is_key(key: &str, documentation: &str) -> bool {
         || documentation.contains(&format!("## `{key}`"))
 }
 
+/// The texts between quotation marks of the source of the problems, with the file of each.
+fn problem_texts() -> Vec<(PathBuf, String)> {
+    let folder = root().join("crates/metrics/src/watch/problems");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let sources = files.filter(|path| path.file_name().is_some_and(|name| name != "tests.rs"));
+    let texts = |path: PathBuf| -> Vec<(PathBuf, String)> {
+        let source = fs::read_to_string(&path).unwrap();
+        source.split('"').skip(1).step_by(2).map(|text| (path.clone(), text.to_owned())).collect()
+    };
+    sources.flat_map(texts).collect()
+}
+
 #[test]
 fn what_the_page_says_to_do_names_keys_that_exist() {
-    const SECTIONS: [&str; 8] = ["cache", "fleet", "limits", "listeners", "log", "metrics", "sites", "tls"];
+    const SECTIONS: [&str; 9] =
+        ["cache", "fleet", "limits", "listeners", "log", "metrics", "origin", "sites", "tls"];
     let documentation = read("docs/configuration.md");
     let mut found = 0;
-    for file in ["growing", "present"] {
-        let text = read(&format!("crates/metrics/src/watch/problems/{file}.rs"));
-        for words in text.split('"').skip(1).step_by(2) {
-            let keys =
-                words.split(|letter| !is_name(letter) && letter != '.').map(|key| key.trim_matches('.'));
-            for key in keys.filter(|key| {
-                key.split_once('.').is_some_and(|(section, name)| SECTIONS.contains(&section) && name != "md")
-            }) {
-                assert!(is_key(key, &documentation), "{file}.rs: {words}: there is no key {key}");
-                found += 1;
-            }
+    for (path, words) in problem_texts() {
+        let keys = words.split(|letter| !is_name(letter) && letter != '.').map(|key| key.trim_matches('.'));
+        for key in keys.filter(|key| {
+            key.split_once('.').is_some_and(|(section, name)| SECTIONS.contains(&section) && name != "md")
+        }) {
+            assert!(is_key(key, &documentation), "{}: {words}: there is no key {key}", path.display());
+            found += 1;
         }
     }
-    assert!(found > 5, "{found}");
+    assert!(found > 20, "{found}");
+}
+
+#[test]
+fn what_the_page_says_to_do_names_commands_metrics_and_documents_that_exist() {
+    let (table, mut found) = (table(), 0);
+    for (path, words) in problem_texts() {
+        let place = path.display();
+        for after in words.split("penstock ").skip(1).filter(|after| after.starts_with(char::is_lowercase)) {
+            // Subcommands and options, up to the first word that is neither: `cache purge --fleet -c FILE waits`.
+            let is_word = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+            let is_of_command =
+                |word: &&str| word.starts_with('-') || (is_word(word) && !["shows", "has"].contains(word));
+            let words_of_command = after.split(' ').take_while(is_of_command);
+            let (options, command): (Vec<&str>, Vec<&str>) =
+                words_of_command.partition(|word| word.starts_with('-'));
+            let help = Tool::penstock().args(&command).arg("--help").run().ok().text();
+            for option in options {
+                assert!(help.contains(option), "{place}: {words}: {command:?} has no {option}");
+            }
+            found += 1;
+        }
+        for name in words.split(|letter| !is_name(letter)).filter(|name| name.starts_with("penstock_")) {
+            assert!(look_up(name, &table).is_some() || table.contains_key(name), "{place}: {words}: {name}");
+        }
+        for name in words.split([' ', ';', ':', ')', '(']).filter(|name| name.ends_with(".md")) {
+            assert!(root().join(name).is_file(), "{place}: {words}: there is no {name}");
+            found += 1;
+        }
+    }
+    assert!(found > 15, "{found}");
 }
 
 #[test]

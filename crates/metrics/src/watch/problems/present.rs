@@ -2,21 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Condition, Severity};
+use super::condition::{Condition, counted, critical, in_words, warning};
 use crate::labels::Sacrifice;
-use crate::lookup::{Which, sum_of};
 use crate::metric::Sources;
 use crate::readings::{DiskTierReading, FleetReading, OrdersReading, SignerStatus, TierCounters};
 
-/// Workers that have been busier than this for [`BUSY_PATIENCE`] are a problem.
-const BUSY: f64 = 0.95;
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The share of the descriptors in use from which on it is a problem.
-const DESCRIPTORS: f64 = 0.9;
-
 /// The certificate of a keyserver that ends sooner should have been renewed.
 const RENEWAL: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Edges say every second what they have applied, and are read every five.
+const EDGE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Conditions that hold now.
 pub(super) fn conditions(from: &Sources<'_>, now: SystemTime) -> Vec<Condition> {
@@ -28,7 +23,7 @@ pub(super) fn conditions(from: &Sources<'_>, now: SystemTime) -> Vec<Condition> 
             "origins",
             format!("origin {}", server.url),
             format!("origin {} is out: {why}", server.url),
-            "curl -v its URL from this machine; origin.http lists the servers, origin.health how they are judged",
+            "curl -v its URL from this machine; sites.origin.http lists the servers, sites.origin.health how they are judged",
         ));
     }
     for peer in &readings.peers {
@@ -45,8 +40,8 @@ pub(super) fn conditions(from: &Sources<'_>, now: SystemTime) -> Vec<Condition> 
             found.push(warning(
                 "peers",
                 format!("purges of {}", peer.name),
-                format!("node {} has yet to confirm {} purges", peer.name, peer.purges_missed),
-                "they are repeated once it answers; until then it may send what was purged",
+                format!("node {} has yet to confirm {}", peer.name, purges(peer.purges_missed)),
+                "they are repeated once it answers; until then it may send what was purged. penstock cluster status -c FILE",
             ));
         }
     }
@@ -58,8 +53,8 @@ pub(super) fn conditions(from: &Sources<'_>, now: SystemTime) -> Vec<Condition> 
     }
     memory(readings.memory_tier.as_ref(), &mut found);
     disks(readings.disk_tier.as_ref(), &mut found);
-    store(readings.fleet.as_ref(), &mut found);
-    program(from, &mut found);
+    store(readings.fleet.as_ref(), now, &mut found);
+    pressure(from, &mut found);
     found
 }
 
@@ -80,7 +75,7 @@ fn certificates(from: &Sources<'_>, now: SystemTime, found: &mut Vec<Condition>)
             Ok(left) if late <= now => found.push(warning(
                 "certificates",
                 identity,
-                format!("the {kind} certificate of {name} ends in {}", days(left)),
+                format!("the {kind} certificate of {name} ends in {}", in_words(left)),
                 HELP,
             )),
             Ok(_) => {}
@@ -90,7 +85,7 @@ fn certificates(from: &Sources<'_>, now: SystemTime, found: &mut Vec<Condition>)
         found.push(warning(
             "certificates",
             format!("certificate fault {reason}"),
-            format!("{} cannot be used ({reason})", certificates_of(count)),
+            format!("{} cannot be used ({reason})", counted(count, "certificate", "certificates")),
             "the log names the files; penstock check -c FILE says what is wrong with each",
         ));
     }
@@ -111,25 +106,14 @@ fn orders(orders: Option<&OrdersReading>, found: &mut Vec<Condition>) {
             "acme",
             format!("order of {}", one.name),
             format!("the certificate of {} was not ordered: {words}", one.name),
-            "the name has to lead to this server, on port 80 or 443; section acme shows the next attempt, docs/certificates.md the causes",
+            "the name has to lead to this server, on port 80 or 443; the section tls.acme orders it. The page shows the next attempt, docs/certificates.md the causes",
         ));
-    }
-}
-
-fn certificates_of(count: u64) -> String {
-    if count == 1 { "1 certificate".to_owned() } else { format!("{count} certificates") }
-}
-
-fn days(left: Duration) -> String {
-    match left.as_secs() / (24 * 3600) {
-        0 => format!("{} hours", left.as_secs() / 3600),
-        1 => "1 day".to_owned(),
-        days => format!("{days} days"),
     }
 }
 
 fn signers(kind: &str, signers: &[SignerStatus], now: SystemTime, found: &mut Vec<Condition>) {
     const HELP: &str = "penstock doctor -c FILE has each keyserver and token sign once";
+    const RENEW_THERE: &str = "renew it there; penstock doctor -c FILE shows the end of the one in use";
     for signer in signers {
         let name = &signer.name;
         let identity = format!("{kind} {name}");
@@ -141,8 +125,8 @@ fn signers(kind: &str, signers: &[SignerStatus], now: SystemTime, found: &mut Ve
         }
         let left = signer.certificate_end.map(|end| end.duration_since(now).unwrap_or_default());
         if let Some(left) = left.filter(|left| *left < RENEWAL) {
-            let what = format!("the certificate of {kind} {name} ends in {}", days(left));
-            found.push(warning("keys", format!("certificate of {kind} {name}"), what, "renew it there"));
+            let what = format!("the certificate of {kind} {name} ends in {}", in_words(left));
+            found.push(warning("keys", format!("certificate of {kind} {name}"), what, RENEW_THERE));
         }
     }
 }
@@ -178,7 +162,7 @@ fn disks(tier: Option<&DiskTierReading>, found: &mut Vec<Condition>) {
     }
 }
 
-fn store(fleet: Option<&FleetReading>, found: &mut Vec<Condition>) {
+fn store(fleet: Option<&FleetReading>, now: SystemTime, found: &mut Vec<Condition>) {
     let Some(fleet) = fleet else { return };
     let why = match (fleet.is_up, fleet.is_circuit_open) {
         (false, _) => Some("there is no connection with the store of the fleet"),
@@ -193,34 +177,63 @@ fn store(fleet: Option<&FleetReading>, found: &mut Vec<Condition>) {
             "fleet.valkey names it; redis-cli -u URL ping tells whether it answers",
         ));
     }
-    for (count, what, help) in [
-        (fleet.purges_waiting, "purges wait for the store", "they are written once it answers"),
+    let ping = "they are written once it answers: redis-cli -u URL ping";
+    for (count, one, many, help) in [
+        (fleet.purges_waiting, "purge waits for the store", "purges wait for the store", ping),
+        (
+            fleet.revoked_waiting,
+            "revoked id of tokens waits for the store, so that other edges may accept it",
+            "revoked ids of tokens wait for the store, so that other edges may accept them",
+            ping,
+        ),
         (
             fleet.strangers,
+            "edge uses the store with another secret",
             "edges use the store with another secret",
             "give all edges of the fleet the same fleet.secret",
         ),
-        (fleet.namesakes, "other edges have the name of this one", "set fleet.name: each edge needs its own"),
+        (
+            fleet.namesakes,
+            "other edge has the name of this one",
+            "other edges have the name of this one",
+            "set fleet.name: each edge needs its own",
+        ),
     ] {
         if count > 0 {
-            found.push(warning("store", what.to_owned(), format!("{count} {what}"), help));
+            found.push(warning("store", many.to_owned(), counted(count, one, many), help));
         }
     }
+    members(fleet, now, found);
 }
 
-fn program(from: &Sources<'_>, found: &mut Vec<Condition>) {
-    let busy = from.metrics.busy_share();
-    if busy > BUSY {
+/// Other edges that have not applied purges: one that is there does so within some seconds.
+fn members(fleet: &FleetReading, now: SystemTime, found: &mut Vec<Condition>) {
+    for edge in fleet.edges.iter().filter(|edge| !edge.is_own && edge.purges_missing > 0) {
+        let (name, missing) = (&edge.name, purges(edge.purges_missing));
+        let silent = now.duration_since(edge.seen).unwrap_or_default();
+        let what = match edge.is_present {
+            true => format!("edge {name} of the fleet has yet to apply {missing}"),
+            false => {
+                format!("edge {name} of the fleet, away for {}, has yet to apply {missing}", in_words(silent))
+            }
+        };
         found.push(Condition {
-            patience: BUSY_PATIENCE,
+            patience: EDGE_PATIENCE,
             ..warning(
-                "workers",
-                "busy".to_owned(),
-                format!("the workers are {:.0} % busy", 100.0 * busy),
-                "add a machine, or workers if the machine has idle cores; penstock doctor shows what costs time",
+                "store",
+                format!("purges of edge {name}"),
+                what,
+                "it may send what was purged until it has read them; penstock cache purge --fleet -c FILE waits for all edges",
             )
         });
     }
+}
+
+fn purges(count: u64) -> String {
+    counted(count, "purge", "purges")
+}
+
+fn pressure(from: &Sources<'_>, found: &mut Vec<Condition>) {
     let given_up = from.metrics.given_up();
     let parts: Vec<_> =
         Sacrifice::ALL.iter().filter(|what| given_up.is(**what)).map(|what| what.label()).collect();
@@ -229,25 +242,7 @@ fn program(from: &Sources<'_>, found: &mut Vec<Condition>) {
             "pressure",
             "given up".to_owned(),
             format!("the CPU is short, so that the server does without: {}", parts.join(", ")),
-            "it takes them back when the workers are less busy; docs/pressure.md tells what each costs",
+            "it takes them back when the workers are less busy than limits.busy_percent; docs/pressure.md tells what each costs",
         ));
     }
-    let read = |name| sum_of(from, name, Which::All);
-    let (open, most) = (read("process_open_fds"), read("process_max_fds"));
-    if most > 0.0 && open > DESCRIPTORS * most {
-        found.push(warning(
-            "program",
-            "descriptors".to_owned(),
-            format!("{open} of {most} descriptors are in use"),
-            "raise LimitNOFILE of the service, or lower limits.connections",
-        ));
-    }
-}
-
-fn critical(subject: &'static str, identity: String, what: String, help: &'static str) -> Condition {
-    Condition { severity: Severity::Critical, subject, identity, what, help, patience: Duration::ZERO }
-}
-
-fn warning(subject: &'static str, identity: String, what: String, help: &'static str) -> Condition {
-    Condition { severity: Severity::Warning, ..critical(subject, identity, what, help) }
 }

@@ -2,6 +2,10 @@
 
 use serde_json::Value;
 
+use super::format::{bits, bytes, clean, count, duration, list, percent, rate, seconds};
+use super::tabs::Tab;
+use crate::arguments::TopTab;
+
 /// A number with its last minutes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
@@ -45,14 +49,14 @@ pub(super) struct View {
     pub(super) rows: Vec<Row>,
     pub(super) origins: Vec<Origin>,
     pub(super) tiers: Vec<Tier>,
+    pub(super) tabs: Vec<Tab>,
 }
 
 impl View {
-    /// Reads both documents. What is missing in them is left out.
-    pub(super) fn new(address: &str, status: &Value, history: &Value) -> Self {
+    /// Reads both documents. What is missing in them is left out. `now` is in seconds since 1970.
+    pub(super) fn new(address: &str, status: &Value, history: &Value, now: u64) -> Self {
         let version = clean(status["version"].as_str().unwrap_or("?"));
         let uptime = duration(status["uptime_seconds"].as_u64().unwrap_or(0));
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let problem = |problem: &Value| Problem {
             is_critical: problem["severity"] == "critical",
             what: clean(problem["what"].as_str().unwrap_or_default()),
@@ -74,7 +78,13 @@ impl View {
             rows: rows(history),
             origins: list(&status["origins"]["servers"]).iter().map(origin).collect(),
             tiers: memory.into_iter().chain(list(&cache["disks"]).iter().map(disk)).collect(),
+            tabs: Tab::all(status, now),
         }
+    }
+
+    /// What is shown beside the overview.
+    pub(super) fn tab(&self, kind: TopTab) -> Option<&Tab> {
+        self.tabs.iter().find(|tab| tab.kind == kind && kind != TopTab::Overview)
     }
 
     /// Notes that the server does not answer; its last numbers stay.
@@ -91,7 +101,7 @@ impl View {
     }
 
     /// The lines of `--once`.
-    pub(super) fn text(&self) -> Vec<String> {
+    pub(super) fn text(&self, kind: TopTab) -> Vec<String> {
         let mut lines = vec![self.title.clone()];
         if self.problems.is_empty() {
             lines.push("nothing is wrong".to_owned());
@@ -99,6 +109,10 @@ impl View {
         for problem in &self.problems {
             let severity = if problem.is_critical { "critical" } else { "warning" };
             lines.push(format!("{severity}: {} ({})", problem.what, problem.help));
+        }
+        if let Some(tab) = self.tab(kind) {
+            lines.extend(tab.text());
+            return lines;
         }
         lines.extend(self.rows.iter().map(|row| format!("{:<24} {}", row.name, row.value)));
         lines.extend(self.tiers.iter().map(|tier| format!("{:<24} {}", tier.name, tier.words)));
@@ -169,73 +183,15 @@ fn tier(name: String, value: &Value) -> Tier {
     Tier { name, words, fill }
 }
 
-/// Text without control characters, which a terminal would obey.
-fn clean(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
-}
-
-const UNKNOWN: &str = "-";
-
-fn scaled(value: f64, base: f64, units: &[&str]) -> String {
-    let (mut size, mut place) = (value, 0);
-    while size >= base && place + 1 < units.len() {
-        size /= base;
-        place += 1;
-    }
-    let unit = units.get(place).copied().unwrap_or_default();
-    let digits = if size >= 100.0 || size.fract() == 0.0 {
-        0
-    } else if size >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{size:.digits$} {unit}").trim_end().to_owned()
-}
-
-fn bits(value: Option<f64>) -> String {
-    value.map_or_else(
-        || UNKNOWN.to_owned(),
-        |bytes| scaled(8.0 * bytes, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
-    )
-}
-
-fn bytes(value: f64) -> String {
-    scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
-}
-
-fn count(value: Option<f64>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| scaled(value, 1000.0, &["", "k", "M"]))
-}
-
-fn rate(value: Option<f64>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{}/s", scaled(value, 1000.0, &["", "k", "M"])))
-}
-
-fn percent(value: Option<f64>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{:.1} %", 100.0 * value))
-}
-
-fn seconds(value: Option<f64>) -> String {
-    value.map_or_else(|| UNKNOWN.to_owned(), |value| scaled(1e6 * value, 1000.0, &["µs", "ms", "s"]))
-}
-
-fn duration(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
-    /// A server with an origin that is out.
+    const NOW: u64 = 1_800_000_000;
+
+    /// A server with an origin that is out, and with all parts.
     pub(crate) fn example() -> View {
         let status = json!({
             "version": "1.2.3", "uptime_seconds": 7_260,
@@ -245,17 +201,50 @@ pub(super) mod tests {
                 "memory": {"bytes": 512 << 20, "bytes_max": 1 << 30, "in_service": true},
                 "disks": [{"directory": "/disk", "bytes": 0, "bytes_max": 0, "in_service": false}],
             },
+            "top": {
+                "titles": [{"key": "a.example/film/", "requests": 1234, "bytes": 4_u64 << 30, "players": {"requests": 200, "starved": 5}}],
+                "titles_by_requests": [{"key": "a.example/\u{1b}[31m/", "requests": 9000, "bytes": 512}],
+                "starved_titles": [{"key": "a.example/film/", "requests": 5}],
+            },
+            "sites": [{"name": "a.example", "players": {
+                "sessions": 12, "requests": 200, "starved": 5, "startup": 3,
+                "buffer": [{"requests": 1}, {"requests": 3}, {"requests": 6}, {"requests": 0}, {"requests": 10}],
+                "throughput": [{"requests": 1}, {"requests": 0}, {"requests": 0}, {"requests": 7}],
+            }}, {"name": "quiet.example", "players": null}],
+            "certificates": [
+                {"subject": "later.example", "kind": "rsa", "not_after_timestamp_seconds": NOW + 40 * 86_400},
+                {"subject": "a.example", "kind": "ecdsa", "not_after_timestamp_seconds": NOW + 9 * 86_400},
+                {"subject": "old.example", "kind": "ecdsa", "not_after_timestamp_seconds": NOW - 1},
+            ],
+            "acme": {"names": [{"name": "b.example", "state": "failing", "error": "no such name", "not_after_timestamp_seconds": null}]},
+            "cluster": [
+                {"name": "edge1", "self": true, "up": true, "requests": {"failed": 0}, "purges_missed": 0, "summary": {
+                    "sent_bytes_per_second": 1.25e9, "requests_per_second": 40, "cache_hits_per_second": 9, "cache_requests_per_second": 10,
+                    "workers_busy_mean_ratio": 0.5, "problems": []}},
+                {"name": "edge2", "self": false, "up": false, "busy": 0.25, "requests": {"failed": 2}, "purges_missed": 1, "summary": null},
+            ],
+            "private_keys": {
+                "keyservers": [{"address": "192.0.2.9:2407", "up": true, "circuit_open": false, "under_way": 1, "mean_seconds": 0.002,
+                    "operations": {"ok": 40, "refused": 2, "timed_out": 1, "unavailable": 0, "wrong_signature": 0}}],
+                "tokens": [{"name": "hsm", "up": true, "circuit_open": true, "under_way": 0, "mean_seconds": null, "operations": {}}],
+            },
+            "fleet": {"up": true, "circuit": "closed", "latency_seconds": 0.0005, "edges": 2, "secret_fingerprint": "0123abcd",
+                "purges_applied": 3, "purges_waiting": 0, "purges_missed": 1, "revoked_ids": 7, "edges_with_other_secret": 0,
+                "members": [
+                    {"name": "edge-b", "self": false, "up": false, "seen_timestamp_seconds": NOW - 7_200, "purges_missing": 4},
+                    {"name": "edge-a", "self": true, "up": true, "seen_timestamp_seconds": NOW, "purges_missing": 0},
+                ]},
         });
         let history = json!({"at": 1, "series": {
             "sent_bytes_per_second": [1e9, 125e6], "origin_bytes_per_second": [1e9, 12.5e6],
             "requests_per_second": [0, 1234], "first_byte_p99_seconds": [0.0021, null],
         }});
-        View::new("127.0.0.1:9600", &status, &history)
+        View::new("127.0.0.1:9600", &status, &history, NOW)
     }
 
     #[test]
     fn the_text_has_numbers_with_units_and_what_is_wrong() {
-        let text = example().text();
+        let text = example().text(TopTab::Overview);
         let wanted = [
             "Penstock 1.2.3 at 127.0.0.1:9600, up 2 h 1 min",
             "critical: origin http://b.example is out: \u{fffd}[31mtimeout (curl -v)",
@@ -272,6 +261,87 @@ pub(super) mod tests {
         assert_eq!(example().critical(), 1);
     }
 
+    /// The lines of each tab of the example, without the spaces of the columns.
+    const TABS: [(TopTab, &[&str]); 6] = [
+        (
+            TopTab::Titles,
+            &[
+                "title, by bytes requests bytes starved",
+                "a.example/film/ 1.23 k 4 GiB 2.5 %",
+                "title, by requests requests bytes starved",
+                "a.example/\u{fffd}[31m/ 9 k 512 B -",
+            ],
+        ),
+        (
+            TopTab::Players,
+            &[
+                "site sessions requests starved buffer<5s rate<1x starts",
+                "a.example 12 200 2.5 % 20.0 % 12.5 % 3",
+                "title that starves times",
+                "a.example/film/ 5",
+            ],
+        ),
+        (
+            TopTab::Certificates,
+            &[
+                "certificate key ends in",
+                "old.example ecdsa over",
+                "a.example ecdsa 9 d 0 h",
+                "later.example rsa 40 d 0 h",
+                "ordered name, with the last error state ends in",
+                "b.example no such name failing -",
+            ],
+        ),
+        (
+            TopTab::Nodes,
+            &[
+                "node state out requests hits busy failed purges wrong",
+                "edge1 this 10 Gbit/s 40/s 90.0 % 50.0 % 0 0 0",
+                "edge2 out - - - 25.0 % 2 1 0",
+            ],
+        ),
+        (
+            TopTab::Keys,
+            &[
+                "keyserver or token state mean signed refused too late failed under way",
+                "192.0.2.9:2407 up 2 ms 40 2 1 0 1",
+                "hsm gets none - - 0 0 0 0",
+            ],
+        ),
+        (
+            TopTab::Store,
+            &[
+                "store of the fleet",
+                "state up",
+                "latency 500 µs",
+                "edges 2",
+                "secret 0123abcd",
+                "purges applied 3",
+                "purges that wait for the store 0",
+                "whole cache purged 1",
+                "revoked ids 7",
+                "edges with another secret 0",
+                "edge state purges to apply",
+                "edge-b away for 2 h 0 min 4",
+                "edge-a this 0",
+            ],
+        ),
+    ];
+
+    #[test]
+    fn each_tab_has_the_numbers_of_its_part() {
+        let tab = |kind| {
+            let text = example().text(kind);
+            text[2..]
+                .iter()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+                .collect::<Vec<_>>()
+        };
+        for (kind, lines) in TABS {
+            assert_eq!(tab(kind), lines, "{kind:?}");
+        }
+    }
+
     #[test]
     fn a_server_that_does_not_answer_is_said_once_and_its_numbers_stay() {
         let mut view = example();
@@ -284,7 +354,11 @@ pub(super) mod tests {
 
     #[test]
     fn a_document_without_anything_is_shown_as_nothing() {
-        let view = View::new("x", &Value::Null, &Value::Null);
-        assert_eq!(view.text(), ["Penstock ? at x, up 0 s", "nothing is wrong"]);
+        let view = View::new("x", &Value::Null, &Value::Null, NOW);
+        assert_eq!(view.text(TopTab::Overview), ["Penstock ? at x, up 0 s", "nothing is wrong"]);
+        for tab in &view.tabs {
+            assert!(tab.tables.is_empty(), "{:?}", tab.kind);
+        }
+        assert_eq!(view.text(TopTab::Store).last().unwrap(), "this server belongs to no fleet");
     }
 }

@@ -49,6 +49,7 @@ const STAPLE: Alerts = &["PenstockStapleEnds"];
 const NODE: Alerts = &["PenstockNodeDown", "PenstockPurgesMissed"];
 const STORE: Alerts = &["PenstockFleetStoreAway", "PenstockFleetPurgesWaiting"];
 const MISSED: Alerts = &["PenstockFleetPurgesMissed"];
+const MISSES: Alerts = &["PenstockFleetEdgePurgesMissing"];
 const FULL: Alerts = &["PenstockFleetStoreFull"];
 const FORGED: Alerts = &["PenstockFleetForged"];
 const SECRET: Alerts = &["PenstockFleetMisconfigured"];
@@ -73,6 +74,7 @@ pub(super) const ALERTS: [Alerts; 24] = [
     DISK,
     NODE,
     STORE,
+    MISSES,
     FULL,
     FORGED,
     SECRET,
@@ -108,7 +110,8 @@ pub(super) fn all() -> Vec<Case> {
         staple_ends(),
         keyserver_ends(),
     ];
-    let of_stores = [store_gone(), store_full(), purge_forged(), secret_differs(), purges_missed()];
+    let of_stores =
+        [store_gone(), edge_misses(), store_full(), purge_forged(), secret_differs(), purges_missed()];
     cases.extend(of_stores.into_iter().flatten());
     cases
 }
@@ -356,6 +359,31 @@ fn store_gone() -> Option<Case> {
         let fleet = &mut fleet;
         fleet.store.kill();
         purge(server, "&fleet=1");
+    }))
+}
+
+/// A server that is stopped until the end of the test.
+struct Stopped(Server);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.signal(Signal::CONT);
+    }
+}
+
+/// An edge that sees another one miss a purge.
+fn edge_misses() -> Option<Case> {
+    let fleet = Fleet::start()?;
+    let [one, other] = ["a", "b"].map(|name| fleet.edge(name, ""));
+    other.tolerate_warning("");
+    purge(&one, "&fleet=1");
+    let (other, mut is_broken) = (Stopped(other), false);
+    Some(case("misses", one, MISSES, move |one| {
+        let _kept = &fleet;
+        if !std::mem::replace(&mut is_broken, true) {
+            other.0.signal(Signal::STOP);
+            purge(one, "&fleet=1");
+        }
     }))
 }
 

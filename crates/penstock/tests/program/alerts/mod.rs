@@ -15,6 +15,8 @@ use penstock_testkit::{Process, ReservedAddress, Setup, Tool, disk_directory, un
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::contrib::dashboard_queries;
+
 /// A server of which something is going to break.
 struct Case {
     /// Its label `instance`.
@@ -90,6 +92,22 @@ impl Prometheus {
         });
     }
 
+    /// Evaluates the queries of the dashboards for an instance: some faults show with data only, such as series that match several
+    /// others. Returns how many had a result.
+    fn evaluate_dashboards(&self, instance: &str) -> usize {
+        let url = format!("http://{}/api/v1/query", self.address);
+        let queries = dashboard_queries(instance);
+        let found = queries.iter().filter(|query| {
+            let argument = format!("query={query}");
+            let curl =
+                Tool::new("curl").args(["--silent", "--max-time", "20", "--data-urlencode", &argument]);
+            let answer: Value = serde_json::from_slice(&curl.arg(&url).run().ok().stdout).unwrap();
+            assert_eq!(answer["status"], "success", "{query}: {answer}");
+            answer["data"]["result"].as_array().is_some_and(|result| !result.is_empty())
+        });
+        found.count()
+    }
+
     fn firing(&self) -> Fired {
         let alerts = self.ask("alerts").unwrap_or_default();
         let firing =
@@ -136,6 +154,10 @@ fn each_alert_fires_when_its_part_really_breaks_and_none_before() {
         println!("too many: {:?}", firing.difference(&expected).collect::<Vec<_>>());
         (firing == expected).then_some(())
     });
+    for instance in ["well", "origin"] {
+        let found = prometheus.evaluate_dashboards(instance);
+        assert!(found > 30, "{instance}: {found}");
+    }
 }
 
 #[test]

@@ -151,6 +151,60 @@ fn an_edge_that_was_away_applies_what_it_missed_before_it_serves() {
     assert_eq!(other.count("penstock_fleet_purges_missed_total"), 0.0);
 }
 
+/// What an edge says of the purges that another one has yet to apply: in the metric, and in its status.
+fn missing(of: &Edge, name: &str) -> Option<(f64, Value)> {
+    let mut client = Client::connect(of.server.admin());
+    client.ask("/status.json");
+    let status: Value = serde_json::from_str(client.response().unwrap().text()).unwrap();
+    let members = status["fleet"]["members"].as_array()?;
+    let member = members.iter().find(|member| member["name"] == name)?.clone();
+    let label = format!("edge=\"{name}\"");
+    Some((of.server.metrics().sum("penstock_fleet_edge_purges_missing", &[&label]), member))
+}
+
+#[test]
+fn every_edge_says_how_many_purges_another_one_misses_until_it_has_applied_them() {
+    let Some(fleet) = Fleet::start() else { return };
+    let origin = counting();
+    let edges = ["a", "c"].map(|name| Edge::start(&fleet, name, &origin));
+    let mut other = Edge::start(&fleet, "b", &origin);
+    assert_eq!(applied(&edges[0].purge("url=/nothing")), (3, 3));
+    until("all edges to be seen", || {
+        let (missing, member) = missing(&edges[1], "b")?;
+        (missing == 0.0 && member["up"] == true).then_some(())
+    });
+    other.kill();
+    edges[0].purge("url=/film");
+    edges[1].purge("url=/other");
+    for edge in &edges {
+        let member = until("two purges that are missing", || {
+            let (missing, member) = missing(edge, "b")?;
+            (missing == 2.0 && member["up"] == false).then_some(member)
+        });
+        assert_eq!((&member["purges_missing"], &member["self"]), (&2.into(), &false.into()));
+        assert!(member["seen_timestamp_seconds"].as_u64().unwrap() > 1_700_000_000, "{member}");
+    }
+    let (own, member) = missing(&edges[0], "a").unwrap();
+    assert_eq!((own, &member["self"]), (0.0, &true.into()), "an edge has no metric of itself");
+    let what = until("the problem", || {
+        let mut client = Client::connect(edges[1].server.admin());
+        client.ask("/status.json");
+        let status: Value = serde_json::from_str(client.response().unwrap().text()).unwrap();
+        let problems = status["problems"].as_array()?.clone();
+        problems.into_iter().find_map(|problem| {
+            Some(problem["what"].as_str()?.to_owned()).filter(|what| what.contains("edge b"))
+        })
+    });
+    assert!(
+        what.starts_with("edge b of the fleet, away for ") && what.ends_with(" has yet to apply 2 purges"),
+        "{what}"
+    );
+    other.start_again();
+    for edge in &edges {
+        until("no purge that is missing", || (missing(edge, "b")?.0 == 0.0).then_some(()));
+    }
+}
+
 #[test]
 fn an_edge_that_missed_what_is_no_longer_there_purges_everything() {
     let Some(fleet) = Fleet::start() else { return };

@@ -148,6 +148,57 @@ fn top_prints_the_numbers_once_and_draws_them_in_a_terminal() {
 }
 
 #[test]
+fn top_shows_titles_players_and_certificates_of_a_server_that_works() {
+    let server = Setup::new().sites("- {hosts: [localhost], origin: {directory: root}}").start();
+    fs::create_dir_all(server.path("film")).unwrap();
+    server.file("film/a.m4s", 3_000);
+    let mut client = Client::plain(&server);
+    for number in 0..8 {
+        let said = if number < 2 {
+            "bl%3D0%2Cbr%3D3000%2Cbs%2Cmtp%3D1500"
+        } else {
+            "bl%3D20000%2Cbr%3D3000%2Cmtp%3D9000"
+        };
+        assert_eq!(client.get(&format!("/film/a.m4s?CMCD={said}")).status, 200);
+    }
+    let address = server.admin().to_string();
+    let shown = |tab: &str| {
+        let text =
+            Tool::penstock().args(["top", "--once", "--admin", &address, "--show", tab]).run().ok().text();
+        let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let titles = until("eight requests", || {
+        let titles = shown("titles");
+        titles.contains("localhost/film/ 8 23.4 KiB 25.0 %").then_some(titles)
+    });
+    assert_eq!(titles.matches("localhost/film/ 8 ").count(), 2, "by bytes and by requests: {titles}");
+    let players = shown("players");
+    assert!(players.contains("localhost 0 8 25.0 % 25.0 % 25.0 % 0"), "{players}");
+    assert!(players.contains("title that starves times\nlocalhost/film/ 2"), "{players}");
+    assert!(shown("certificates").contains("localhost ecdsa "), "{}", shown("certificates"));
+    for (tab, words) in [
+        ("nodes", "belongs to no cluster"),
+        ("keys", "no private key is elsewhere"),
+        ("store", "belongs to no fleet"),
+    ] {
+        assert!(shown(tab).contains(words), "{tab}: {}", shown(tab));
+    }
+    // The screen is drawn as a whole at first, so its texts are in one piece.
+    for (tab, words) in
+        [("titles", "title, by requests"), ("players", "title that starves"), ("certificates", "certificate")]
+    {
+        let command = format!(
+            "stty rows 24 cols 80; exec {} top --show {tab} --admin {address}",
+            penstock_testkit::program()
+        );
+        let terminal = Tool::new("script").args(["-qec", &command, "/dev/null"]).env("TERM", "xterm");
+        let drawn = terminal.run_with_input(b"1234567\tq").ok().text();
+        assert!(drawn.contains(words) && drawn.contains("7 store"), "{tab}: {drawn}");
+    }
+}
+
+#[test]
 fn top_exits_with_1_if_something_critical_is_wrong() {
     let sites =
         "- {hosts: [bad.test], origin: {http: [\"http://127.0.0.1:1\"]}}\n- origin: {directory: root}";
