@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use penstock_config::{HostPattern, RouteMatcher};
+use penstock_config::{HostPattern, RouteMatcher, TitlePatterns};
 use penstock_http::Request;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
@@ -210,6 +210,11 @@ impl SiteTable {
         let verifier = self.sites.get(site.index()).and_then(|site| site.part(route).tokens.as_ref());
         let parameter = verifier.and_then(TokenVerifier::path_parameter);
         parameter.and_then(|name| split_path(path, name)).map_or(path, |(_, rest)| rest)
+    }
+
+    /// The paths of a site, or of one of its routes, that have a segment which names a title; `None` is the default.
+    pub fn title_patterns(&self, site: SiteNumber, route: Option<RouteNumber>) -> Option<&TitlePatterns> {
+        self.sites.get(site.index())?.part(route).title_patterns.as_ref()
     }
 
     /// A target or a URL of a request as logs show it: without the token that opens it.

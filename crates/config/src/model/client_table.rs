@@ -6,13 +6,16 @@ use penstock_metrics::ClientKind;
 use penstock_sys::small_file;
 
 use crate::limits;
+use crate::model::TitlePatterns;
 
 /// What is counted, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedMetrics {
     /// Bytes per second that renditions need.
     pub rates: Vec<u64>,
-    /// Directories at the beginning of a path that name a title.
+    /// Paths with a segment that names a title.
+    pub title_patterns: TitlePatterns,
+    /// Directories at the beginning of any other path that name a title.
     pub title_directories: usize,
     /// Which clients are of which kind.
     pub clients: ClientTable,
@@ -20,8 +23,12 @@ pub struct CountedMetrics {
 
 impl Default for CountedMetrics {
     fn default() -> Self {
-        let title_directories = limits::TITLE_DIRECTORIES;
-        Self { rates: Vec::new(), title_directories, clients: ClientTable::default() }
+        Self {
+            rates: Vec::new(),
+            title_patterns: TitlePatterns::default(),
+            title_directories: limits::TITLE_DIRECTORIES,
+            clients: ClientTable::default(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use penstock_config::{
     CachePolicy, Canonical, CmcdRules, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse,
-    Forwarded, Hsts, Origin, Pace, Redirect, RequestIds, Rewrite, SiteLimits, SiteSettings,
+    Forwarded, Hsts, Origin, Pace, Redirect, RequestIds, Rewrite, SiteLimits, SiteSettings, TitlePatterns,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
@@ -70,6 +70,8 @@ pub struct Site {
     pub(crate) cmsd: bool,
     /// Which pathway players should use; `None` if they are not told.
     pub(crate) steering: Option<Steering>,
+    /// Paths with a segment that names a title; `None` is the default.
+    pub(super) title_patterns: Option<TitlePatterns>,
     /// Whether OPTIONS goes to the origin.
     forwards_options: bool,
 }
@@ -290,6 +292,7 @@ impl Opened<'_> {
             response_rules: raw.headers.response.clone(),
             cmcd: raw.players.cmcd,
             cmsd: raw.players.cmsd,
+            title_patterns: raw.title_patterns.clone(),
             steering: raw.players.steering.as_ref().map(|rules| Steering::new(rules, self.peers)),
         }))
     }

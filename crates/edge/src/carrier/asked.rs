@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use penstock_config::CountedMetrics;
 use penstock_content::Network;
 use penstock_http::Request;
 use penstock_http::cmcd::Cmcd;
@@ -38,11 +39,13 @@ pub(crate) fn count_asked(
             shard.player_said(*counted, player);
         }
     }
+    let CountedMetrics { title_patterns, title_directories: directories, .. } = &settings.metrics;
+    let patterns = settings.sites.title_patterns(site, answered.route).unwrap_or(title_patterns);
+    // A name has no slash in front, so that it is told from a path.
     let content = said.and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
     shard.asked(&Asked {
         site: settings.sites.name(site),
-        // A name has no slash in front, so that it is told from a path.
-        title: content.unwrap_or_else(|| title(path, settings.metrics.title_directories)),
+        title: patterns.title(path).or(content).unwrap_or_else(|| title(path, *directories)),
         player: player.as_ref(),
         refused_path: (400..500).contains(&answered.status).then_some(path),
         network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
