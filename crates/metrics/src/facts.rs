@@ -70,6 +70,12 @@ impl Timing {
         Self { rest: total.saturating_sub(self.parts()), ..self }
     }
 
+    /// What the worker spent: [`Self::total`] without what it waited for.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.signing + self.key_exchange + self.rest
+    }
+
     fn parts(&self) -> Duration {
         self.waiting + self.queued + self.signing + self.signing_remote + self.key_exchange
     }
@@ -117,6 +123,7 @@ mod tests {
             key_exchange: ms(3),
             ..Timing::default()
         };
+        assert_eq!(timing.finished(ms(100)).busy(), ms(10));
         assert_eq!((timing.finished(ms(100)).rest, timing.finished(ms(100)).total()), (ms(5), ms(100)));
         // Clocks read at different moments never make a part negative.
         assert_eq!(timing.finished(ms(94)).rest, Duration::ZERO);

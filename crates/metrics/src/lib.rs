@@ -52,6 +52,7 @@ mod status_sections;
 mod table;
 #[cfg(test)]
 mod tests;
+mod titles;
 mod top;
 mod watch;
 mod work;
@@ -59,6 +60,7 @@ mod work;
 pub use background::BackgroundCounters;
 pub use cells::Distribution;
 pub use certificates::CertificateExpiry;
+pub use distinct::NameHash;
 pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, RateId, SiteId, Timing};
 pub use labels::{
     CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
@@ -78,6 +80,6 @@ pub use readings::{
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};
+pub use shard::{Asked, Carried, ClientMarks, QuicPackets, Shard, SiteResponse};
 pub use watch::{Problem, Severity, Watch};
 pub use work::{Doing, doing, doing_all, work_goes_on, work_pauses};

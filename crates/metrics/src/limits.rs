@@ -30,5 +30,8 @@ pub(crate) const TOP_CELLS: usize = 4096;
 /// of a worker take some 2.2 MiB at most.
 pub(crate) const TOP_KEY_BYTES: usize = 256;
 
+/// Kinds of clients that one worker keeps by what tells them, so that it seldom looks into the table of kinds.
+pub(crate) const KNOWN_KINDS: usize = 256;
+
 /// Entries shown of each table.
 pub(crate) const TOP_KEYS_SHOWN: usize = 25;

@@ -25,8 +25,8 @@ pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
 pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
 pub use sites::{Carried, SiteResponse};
-pub use top::Asked;
-pub(crate) use top::{TOPS, TopCounters};
+pub use top::{Asked, ClientMarks};
+pub(crate) use top::{OTHER_TOPS, TITLE_TOPS, TopCounters};
 
 /// The counters of one worker.
 ///
@@ -72,6 +72,8 @@ pub struct Shard {
     pub(crate) sites: SiteCells,
     pub(crate) clients: [Counter; ClientKind::ALL.len()],
     pub(crate) client_handshakes: CounterVec<(ClientKind, HandshakeFacts)>,
+    /// Nanoseconds of the worker for these handshakes; full ones first, then resumed ones.
+    pub(crate) client_handshake_time: [[Counter; 2]; ClientKind::ALL.len()],
     pub(crate) top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
@@ -149,6 +151,7 @@ impl Shard {
             sites: SiteCells::default(),
             clients: Default::default(),
             client_handshakes: CounterVec::default(),
+            client_handshake_time: Default::default(),
             top: TopCounters::default(),
             sent: Default::default(),
             egress: CounterVec::default(),

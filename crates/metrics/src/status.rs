@@ -1,5 +1,6 @@
 //! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
+mod clients;
 mod sites;
 mod top;
 
@@ -45,6 +46,7 @@ impl Metrics {
                 ]),
             },
             "handshakes": self.handshakes(),
+            "clients": self.clients(),
             "tickets": {
                 "issued": of("penstock_tls_tickets_issued_total").total(),
                 "offered": of("penstock_tls_tickets_offered_total").by("outcome"),

@@ -1,5 +1,6 @@
 //! What is counted, and how: rates, titles, kinds of clients.
 
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 
 use penstock_metrics::ClientKind;
@@ -34,10 +35,15 @@ impl Default for CountedMetrics {
 
 /// Which clients are of which kind. The first line that fits decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientTable(Vec<(ClientKind, Mark)>);
+pub struct ClientTable {
+    lines: Vec<(ClientKind, Mark)>,
+    /// Whether one of them is about a fingerprint.
+    needs_ja4: bool,
+    digest: u64,
+}
 
 /// What tells a kind of client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Mark {
     /// A part of User-Agent, in this case.
     UserAgent(String),
@@ -51,11 +57,17 @@ const JA4: &str = "ja4:";
 impl Default for ClientTable {
     fn default() -> Self {
         // A test reads the built-in table.
-        Self::parse(include_str!("clients.txt")).unwrap_or(Self(Vec::new()))
+        Self::parse(include_str!("clients.txt")).unwrap_or_else(|_| Self::new(Vec::new()))
     }
 }
 
 impl ClientTable {
+    fn new(lines: Vec<(ClientKind, Mark)>) -> Self {
+        let needs_ja4 = lines.iter().any(|(_, mark)| matches!(mark, Mark::Ja4(_)));
+        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(&lines);
+        Self { lines, needs_ja4, digest }
+    }
+
     /// Reads a file: a kind and a mark in each line, and `#` in front of a comment.
     ///
     /// # Errors
@@ -92,7 +104,7 @@ impl ClientTable {
                 )),
             }
         });
-        entries.collect::<Result<Vec<_>, _>>().map(Self)
+        entries.collect::<Result<Vec<_>, _>>().map(Self::new)
     }
 
     /// The kind of the client with this User-Agent and this fingerprint.
@@ -102,13 +114,19 @@ impl ClientTable {
             Mark::UserAgent(part) => user_agent.is_some_and(|text| text.contains(&**part)),
             Mark::Ja4(beginning) => ja4.is_some_and(|text| text.starts_with(&**beginning)),
         };
-        self.0.iter().find(|(_, mark)| fits(mark)).map_or(ClientKind::Other, |(kind, _)| *kind)
+        self.lines.iter().find(|(_, mark)| fits(mark)).map_or(ClientKind::Other, |(kind, _)| *kind)
     }
 
     /// Whether fingerprints have to be computed.
     #[must_use]
     pub fn needs_ja4(&self) -> bool {
-        self.0.iter().any(|(_, mark)| matches!(mark, Mark::Ja4(_)))
+        self.needs_ja4
+    }
+
+    /// A hash of its lines.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 }
 

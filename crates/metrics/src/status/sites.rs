@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::quantiles;
 use crate::distinct::estimate;
-use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
+use crate::labels::{CacheOutcome, ClientKind, HttpLabel, ShortReason, StatusClass};
 use crate::players::{KindOfPlayer, PlayerCounters};
 use crate::registry::Metrics;
 use crate::shard::{CacheCounters, SiteOfWorkers};
@@ -71,6 +71,23 @@ fn players(heard: &[&PlayerCounters]) -> Option<Json> {
             "starved": sum(|kind| kind.starved.get()),
             "startup": sum(|kind| kind.startup.get()),
             "sessions": estimate(heard.iter().map(|players| &players.sessions)),
+            "clients": ClientKind::ALL.iter().filter_map(|kind| of_kind(heard, *kind)).collect::<Map<_, _>>(),
         })
+    })
+}
+
+/// What players on one kind of client say, with its name; `None` if none has said anything.
+fn of_kind(heard: &[&PlayerCounters], kind: ClientKind) -> Option<(String, Json)> {
+    let players = || heard.iter().map(|players| &players.kinds[kind as usize]);
+    let sum = |count: fn(&KindOfPlayer) -> u64| players().map(count).sum::<u64>();
+    let requests = sum(|kind| kind.requests.get());
+    (requests > 0).then(|| {
+        let shown = json!({
+            "requests": requests,
+            "starved": sum(|kind| kind.starved.get()),
+            "startup": sum(|kind| kind.startup.get()),
+            "sessions": estimate(players().map(|kind| &kind.sessions)),
+        });
+        (kind.label().to_owned(), shown)
     })
 }
