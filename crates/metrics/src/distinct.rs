@@ -66,6 +66,11 @@ impl<const REGISTERS: usize> Distinct<REGISTERS> {
             register.store(rank, Relaxed);
         }
     }
+
+    /// Forgets all names.
+    pub(crate) fn clear(&self) {
+        self.0.iter().for_each(|register| register.store(0, Relaxed));
+    }
 }
 
 impl<const REGISTERS: usize> Registers<REGISTERS> {
@@ -138,7 +143,8 @@ mod tests {
         let seen = estimate([&one, &other]);
         // Three times the standard error.
         assert!((45_000..55_000).contains(&seen), "{seen}");
-        let one = Distinct::<1024>::default();
+        one.clear();
+        assert_eq!(estimate([&one]), 0);
         one.add(NameHash::of("session"));
         one.add(NameHash::of("session"));
         assert_eq!(estimate([&one]), 1);

@@ -54,6 +54,7 @@ mod table;
 mod tests;
 mod titles;
 mod top;
+mod viewers;
 mod watch;
 mod work;
 

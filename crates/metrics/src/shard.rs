@@ -8,7 +8,7 @@ mod sites;
 mod top;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
@@ -36,6 +36,8 @@ pub(crate) use top::{OTHER_TOPS, TITLE_TOPS, TopCounters};
 #[derive(Debug)]
 #[repr(align(128))] // two cache lines: the prefetcher loads them in pairs, and workers must not share either
 pub struct Shard {
+    /// The start of the program.
+    started: Instant,
     pub(crate) connections: [ConnectionCounters; limits::LISTENERS],
     pub(crate) refused: [Counter; Refusal::ALL.len()],
     pub(crate) accept_errors: CounterVec<&'static str>,
@@ -117,8 +119,9 @@ pub(crate) struct BusyTime {
 }
 
 impl Shard {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(started: Instant) -> Self {
         Self {
+            started,
             connections: std::array::from_fn(|_| ConnectionCounters::default()),
             refused: Default::default(),
             accept_errors: CounterVec::default(),

@@ -8,17 +8,19 @@ use crate::labels::{CacheOutcome, ClientKind, HttpLabel, ShortReason, StatusClas
 use crate::players::{KindOfPlayer, PlayerCounters};
 use crate::registry::Metrics;
 use crate::shard::{CacheCounters, SiteOfWorkers};
+use crate::viewers::viewers;
 
 impl Metrics {
     /// The counts of each site that has had a request.
     pub(super) fn site_status(&self) -> Vec<Json> {
-        let rates = self.rates();
-        self.sites().iter().map(|site| site.status(&rates)).collect()
+        let (rates, second) = (self.rates(), self.second());
+        self.sites().iter().map(|site| site.status(&rates, second)).collect()
     }
 }
 
 impl SiteOfWorkers<'_> {
-    fn status(&self, rates: &[u64]) -> Json {
+    fn status(&self, rates: &[u64], second: u64) -> Json {
+        let measured = self.viewers();
         let of_class = |class: &StatusClass| self.sum(|counters| counters.requests[*class as usize].get());
         let by_class =
             StatusClass::ALL.iter().map(|class| (class.label().to_owned(), json!(of_class(class))));
@@ -41,8 +43,10 @@ impl SiteOfWorkers<'_> {
             "slow": rates.iter().enumerate().map(|(place, rate)| json!({
                 "bytes_per_second": rate,
                 "responses": self.sum(|counters| counters.slow[place].get()),
+                "viewers": viewers(&measured, Some(place), second),
             })).collect::<Vec<_>>(),
             "measured": self.measured(),
+            "measured_viewers": viewers(&measured, None, second),
         })
     }
 

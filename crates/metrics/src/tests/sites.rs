@@ -1,6 +1,6 @@
 //! Sites, their clients and players.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scrape::Scrape;
 use super::{Expected, FACTS, busy_metrics};
@@ -55,7 +55,9 @@ pub(super) fn count_site(shard: &Shard, (site, rate): (SiteId, RateId)) {
     assert_eq!(shard.asked(&ASKED), ClientKind::Television);
     shard.client_connected(ClientKind::Phone, Some((&FACTS, Duration::from_millis(2))));
     shard.client_connected(ClientKind::Phone, None);
-    shard.slower_than(site, rate);
+    let needed = [(500_000, rate)];
+    let client = std::net::IpAddr::from([192, 0, 2, 1]);
+    [499_999, 500_000].iter().for_each(|rate| shard.received(site, (client, *rate), &needed, Instant::now()));
     let said = PlayerSaid { session: Some(NameHash::of("session")), ..PLAYER_SAID };
     shard.player_said(site, ClientKind::Television, &said);
 }
@@ -97,6 +99,7 @@ fn the_status_shows_sites_and_what_is_asked_for_most() {
         (&title["key"], &title["requests"], &title["bytes"], &title["error"]),
         (&"video.example/film/".into(), &2.into(), &2_000.into(), &0.into())
     );
+    assert_eq!((&site["slow"][0]["viewers"], &site["measured_viewers"]), (&1.into(), &1.into()));
     assert_eq!(site["players"]["starved"], 2);
     assert_eq!(site["players"]["sessions"], 1);
     let television = &site["players"]["clients"]["television"];
@@ -127,6 +130,8 @@ fn the_counters_of_sites_clients_and_players_are_summed() {
         ("penstock_client_handshake_seconds_total", &[("client", "phone"), ("resumed", "true")], 0.0),
         ("penstock_client_handshakes_total", &[("client", "phone"), ("version", "TLSv1.3")], 2.0),
         ("penstock_site_slow_responses_total", &[("rate", "500000")], 2.0),
+        ("penstock_site_slow_viewers", &[("site", "video.example"), ("rate", "500000")], 1.0),
+        ("penstock_site_measured_viewers", &[("site", "video.example")], 1.0),
         ("penstock_player_requests_total", &[("client", "television")], 2.0),
         ("penstock_player_starved_requests_total", &[("client", "television")], 2.0),
         ("penstock_player_startup_requests_total", &[("client", "television")], 0.0),
