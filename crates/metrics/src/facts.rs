@@ -51,6 +51,9 @@ pub struct Timing {
     pub signing: Duration,
     /// Waiting for the signature of a key that is elsewhere; zero without one.
     pub signing_remote: Duration,
+    /// The algorithm of the signature, or of the decryption that a suite without forward secrecy has instead; empty if a session
+    /// was resumed.
+    pub signature: &'static str,
     /// Computing the shared secret.
     pub key_exchange: Duration,
     /// Everything else: parsing, loading a certificate, key schedules, sealing.

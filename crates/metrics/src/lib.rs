@@ -64,10 +64,11 @@ pub use certificates::CertificateExpiry;
 pub use distinct::NameHash;
 pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, RateId, SiteId, Timing};
 pub use labels::{
-    CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
-    FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse,
-    LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, Sacrifice,
-    ShortReason, Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome, Work,
+    CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, CpuMode, Direction, EncryptedHello,
+    FileLookup, FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile,
+    LastResponse, LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome,
+    Sacrifice, ShortReason, Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
+    Work,
 };
 pub use log::LogCounters;
 pub use origin::{ANSWERED, OriginCounters};

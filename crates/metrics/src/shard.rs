@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
 use crate::labels::{
-    CertificateCompression, ClientKind, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel,
-    LastResponse, LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass,
-    TicketOutcome,
+    CertificateCompression, ClientKind, CpuMode, Direction, EncryptedHello, FileLookup, HandshakePart,
+    HttpLabel, LastResponse, LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus,
+    StatusClass, TicketOutcome,
 };
 use crate::limits;
 use crate::work::WorkMarker;
@@ -47,6 +47,9 @@ pub struct Shard {
     pub(crate) full_handshake_time: Histogram,
     pub(crate) resumed_handshake_time: Histogram,
     pub(crate) handshake_parts: [[Histogram; HandshakePart::ALL.len()]; Signer::ALL.len()],
+    pub(crate) handshake_algorithms: CounterVec<(HandshakePart, &'static str)>,
+    /// In nanoseconds.
+    pub(crate) handshake_algorithm_time: CounterVec<(HandshakePart, &'static str)>,
     /// By the last response to the client; full handshakes first, then resumed ones.
     pub(crate) handshakes_after: [[Counter; 2]; LastResponse::ALL.len()],
     pub(crate) alerts: CounterVec<(Direction, &'static str)>,
@@ -114,6 +117,8 @@ pub(crate) struct ConnectionCounters {
 #[derive(Debug, Default)]
 pub(crate) struct BusyTime {
     pub(crate) total_nanoseconds: Counter,
+    /// In the program, and in system calls.
+    pub(crate) modes: [Counter; CpuMode::ALL.len()],
     ratio_millionths: Counter,
     reported_nanoseconds: Counter,
 }
@@ -130,6 +135,8 @@ impl Shard {
             full_handshake_time: Histogram::default(),
             resumed_handshake_time: Histogram::default(),
             handshake_parts: Default::default(),
+            handshake_algorithms: CounterVec::default(),
+            handshake_algorithm_time: CounterVec::default(),
             handshakes_after: Default::default(),
             alerts: CounterVec::default(),
             key_updates: Counter::default(),
@@ -301,6 +308,13 @@ impl Shard {
     pub fn busy(&self, worked: Duration, lifetime: Duration) {
         self.expect_own_thread();
         self.busy.report(nanoseconds(worked), nanoseconds(lifetime));
+    }
+
+    /// Replaces the CPU time that the worker's thread spent in the program and in the kernel.
+    pub fn cpu_modes(&self, user: Duration, system: Duration) {
+        self.expect_own_thread();
+        self.busy.modes[CpuMode::User as usize].set(nanoseconds(user));
+        self.busy.modes[CpuMode::System as usize].set(nanoseconds(system));
     }
 
     /// Makes this the shard of the worker of this thread: [`doing`](crate::doing) notes there what it does.

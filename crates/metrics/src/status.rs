@@ -33,6 +33,7 @@ impl Metrics {
             "workers": columns(&[], &[
                 ("busy_ratio", &of("penstock_worker_busy_ratio")),
                 ("busy_seconds", &of("penstock_worker_busy_seconds_total")),
+                ("system_seconds", &of("penstock_worker_busy_mode_seconds_total").only("mode", "system")),
                 ("panics", &of("penstock_worker_panics_total")),
             ]),
             "connections": {
@@ -108,6 +109,10 @@ impl Metrics {
                 "resumed": durations.distribution(&["true"]).map(quantiles),
             },
             "parts_seconds": self.handshake_parts(),
+            "operations": columns(&["part", "algorithm"], &[
+                ("count", &Shown::of(self, "penstock_handshake_operations_total")),
+                ("seconds", &Shown::of(self, "penstock_handshake_operation_seconds_total")),
+            ]),
             "after_response": Shown::of(self, "penstock_handshakes_after_response_total").by("status"),
         })
     }
