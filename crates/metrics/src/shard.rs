@@ -23,6 +23,8 @@ use crate::work::WorkMarker;
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
+#[cfg(test)]
+pub(crate) use sites::SiteCounters;
 pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
 pub use sites::{Carried, SiteResponse};
 pub use top::{Asked, ClientMarks};

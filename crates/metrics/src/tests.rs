@@ -1,5 +1,6 @@
 //! A scrape is well-formed, and shows the sum of the counters of all workers.
 
+mod memory;
 mod readings;
 mod scrape;
 mod sites;

@@ -157,6 +157,16 @@ impl<C: EntryCounts> TopTable<C> {
         self.entries.push(entry);
     }
 
+    /// The bytes that it has of its own, without those of keys.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        // A map has a byte beside each bucket, and at most seven of eight buckets are used.
+        let buckets = (self.places.capacity() * 8 / 7).next_power_of_two();
+        self.entries.capacity() * size_of::<TopEntry<C>>()
+            + buckets * (size_of::<(u64, usize)>() + 1)
+            + (self.cells.capacity() + self.weights.capacity()) * size_of::<u64>()
+    }
+
     /// Raises the floor so far that all entries but [`limits::TOP_KEYS`] may leave, and lets as many leave.
     fn evict(&mut self) {
         let ranking = self.ranking;

@@ -89,6 +89,12 @@ pub(crate) fn viewers(workers: &[&ViewerCounters], below: Option<usize>, second:
     sum.estimate()
 }
 
+/// Bytes of the counters with so many rates.
+#[cfg(test)]
+pub(crate) fn bytes(rates: usize) -> usize {
+    size_of::<ViewerCounters>() + rates * size_of::<RecentClients>()
+}
+
 /// What tells clients apart: the address, of IPv6 the first half, because a client changes the other one.
 pub(crate) fn client_hash(address: IpAddr) -> NameHash {
     match address.to_canonical() {

@@ -199,6 +199,14 @@ impl TopCounters {
             others: std::array::from_fn(|place| lock(&self.0).others[place].snapshot()),
         }
     }
+
+    /// The bytes of the tables, without those of keys.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        let tables = lock(&self.0);
+        let titles: usize = tables.titles.iter().map(TopTable::bytes).sum();
+        titles + tables.others.iter().map(TopTable::bytes).sum::<usize>() + size_of_val(&*tables.kinds.0)
+    }
 }
 
 #[cfg(test)]
