@@ -302,6 +302,11 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_origin_target_connections", &server, 115.0),
         ("penstock_origin_target_waiting", &server, 116.0),
         ("penstock_origin_target_requests_total", &[("site", "video.example"), ("outcome", "timeout")], 1.0),
+        (
+            "penstock_origin_target_incomplete_total",
+            &[("site", "video.example"), ("reason", "cut_short")],
+            1.0,
+        ),
         ("penstock_origin_target_connect_seconds_sum", &server, 0.02),
         ("penstock_origin_target_first_byte_seconds_sum", &server, 0.03),
         ("penstock_origin_target_response_seconds_sum", &server, 0.04),

@@ -52,7 +52,7 @@ pub use framing::Framing;
 #[doc(hidden)]
 pub use fuzz::fuzz_response;
 pub use interim::{InterimHead, InterimHeads};
-pub use origin::{HttpOrigin, ServerStatus};
+pub use origin::{HttpOrigin, ServerStatus, SiteCounters};
 pub use relay::{Moved, Outgoing, RelayedResponse, Upgraded};
 pub use response::OriginResponse;
 pub use server::ServerId;
