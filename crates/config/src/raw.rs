@@ -317,7 +317,7 @@ section! {
         /// Content steering of HLS and DASH players; see [players.md](players.md#content-steering).
         steering: Spanned<Steering>, "section", "off";
         /// Paths with a segment that names the title that is counted; see [numbers.md](numbers.md#what-a-title-is).
-        title_patterns: Texts, "list of at most 8 paths with `{title}`", "`metrics.title_patterns`";
+        title_patterns: Texts, "list of at most 8 paths with `{title}`", "those of `metrics`";
     }
 }
 
