@@ -48,6 +48,14 @@ pub struct PlayerSaid {
     pub throughput: Option<(u64, u64)>,
 }
 
+/// Who asks for a title.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Audience<'a> {
+    pub(crate) kind: ClientKind,
+    /// What the player says of itself.
+    pub(crate) said: Option<&'a PlayerSaid>,
+}
+
 impl PlayerCounters {
     pub(crate) fn count(&self, kind: ClientKind, said: &PlayerSaid) {
         let kind = &self.kinds[kind as usize];

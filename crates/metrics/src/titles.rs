@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::distinct::Registers;
 use crate::labels::ClientKind;
-use crate::players::{PlayerSaid, thousandths};
+use crate::players::{Audience, thousandths};
 use crate::top::EntryCounts;
 
 /// Registers for the sessions of a title: the standard error is 13 %.
@@ -14,14 +14,6 @@ const SESSION_REGISTERS: usize = 64;
 const BUFFERS: [u64; 4] = [1_000, 4_000, 10_000, 30_000];
 /// Upper bounds of the throughput of a title's players as a multiple of the bitrate, in thousandths; one more has no bound.
 const THROUGHPUTS: [u64; 3] = [1_000, 1_500, 3_000];
-
-/// Who asks for a title.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Audience<'a> {
-    pub(crate) kind: ClientKind,
-    /// What the player says of itself.
-    pub(crate) said: Option<&'a PlayerSaid>,
-}
 
 /// The requests for one title, in little memory: there is one for each entry of a table of titles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +115,7 @@ mod tests {
 
     use super::*;
     use crate::distinct::NameHash;
+    use crate::players::PlayerSaid;
 
     fn count(counts: &mut TitleCounts, kind: ClientKind, said: Option<(u64, bool, (u64, u64))>) {
         let said = said.map(|(buffer, starved, throughput)| PlayerSaid {

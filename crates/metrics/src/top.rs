@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use crate::limits;
-use crate::titles::Audience;
+use crate::players::Audience;
 
 /// What a table ranks its keys by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

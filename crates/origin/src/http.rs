@@ -52,10 +52,10 @@ pub use framing::Framing;
 #[doc(hidden)]
 pub use fuzz::fuzz_response;
 pub use interim::{InterimHead, InterimHeads};
-pub use origin::{HttpOrigin, ServerStatus, SiteCounters};
+pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::{Moved, Outgoing, RelayedResponse, Upgraded};
 pub use response::OriginResponse;
-pub use server::ServerId;
+pub use server::{ServerId, SiteCounters};
 pub use settings::{
     BalanceBy, HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket, ServerSettings,
 };

@@ -8,9 +8,9 @@ use crate::keyed_hash::KeyedHash;
 use crate::labels::ClientKind;
 use crate::limits;
 use crate::lock::lock;
-use crate::players::PlayerSaid;
+use crate::players::{Audience, PlayerSaid};
 use crate::shard::Shard;
-use crate::titles::{Audience, TitleCounts};
+use crate::titles::TitleCounts;
 use crate::top::{Ranking, TopSnapshot, TopTable};
 
 /// The tables of one worker. The worker takes the lock for each response, a reader for the time of a copy of one table without texts.

@@ -12,8 +12,7 @@ use super::body::Outgoing;
 use super::error::OriginError;
 use super::framing::is_twin_of_any;
 use super::interim::InterimHeads;
-use super::origin::SiteCounters;
-use super::server::ServerId;
+use super::server::{ServerId, SiteCounters};
 use super::trace::UpstreamTrace;
 
 /// A request to an origin.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::header::HeaderMap;
 use penstock_http::OriginUrl;
-use penstock_metrics::{ANSWERED, OriginCounters, OriginRequestsReading};
+use penstock_metrics::{ANSWERED, OriginRequestsReading};
 use penstock_sys::lock::Unpoisoned;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
@@ -16,7 +16,7 @@ use super::error::{OriginError, OriginFault};
 use super::fetch::Fetch;
 use super::lookup::NameLookups;
 use super::s3::Signer;
-use super::server::{Server, ServerId};
+use super::server::{Server, ServerId, SiteCounters};
 use super::settings::{BalanceBy, OriginLimits, OriginSettings};
 
 /// Servers with the same content. Shared by all workers.
@@ -32,17 +32,6 @@ pub struct HttpOrigin {
     sites: Mutex<BTreeMap<String, SiteCounters>>,
     /// When each server is checked next.
     due: Mutex<Vec<Instant>>,
-}
-
-/// The counters of one site for each server of an origin. Those of the server itself count for all sites.
-#[derive(Clone, Debug)]
-pub struct SiteCounters(Arc<[OriginCounters]>);
-
-impl SiteCounters {
-    /// The counters for the server at a place among those of the origin.
-    pub(super) fn of(&self, index: usize) -> Option<&OriginCounters> {
-        self.0.get(index)
-    }
 }
 
 /// State of a server, for metrics.
@@ -96,8 +85,8 @@ impl HttpOrigin {
     /// neither keeps them.
     pub fn counters_of(&self, site: &str) -> SiteCounters {
         let mut sites = self.sites.lock().unpoisoned();
-        sites.retain(|name, counters| name == site || Arc::strong_count(&counters.0) > 1);
-        let new = || SiteCounters(self.servers.iter().map(|_| OriginCounters::default()).collect());
+        sites.retain(|name, counters| name == site || counters.is_shared());
+        let new = || SiteCounters::new(self.servers.len());
         sites.entry(site.to_owned()).or_insert_with(new).clone()
     }
 

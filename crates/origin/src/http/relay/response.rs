@@ -22,9 +22,10 @@ use super::stream::Stream;
 use crate::http::error::OriginError;
 use crate::http::fetch::{Fetch, NOT_PASSED_ON};
 use crate::http::framing::remove_twins;
-use crate::http::origin::{HttpOrigin, SiteCounters};
+use crate::http::origin::HttpOrigin;
 use crate::http::pool::{PooledConnection, Pools};
 use crate::http::rate::RateMeter;
+use crate::http::server::SiteCounters;
 use crate::http::settings::OriginLimits;
 use crate::http::trace::{Upstream, UpstreamTrace};
 
