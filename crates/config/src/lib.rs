@@ -64,7 +64,7 @@ pub use model::{
     OriginTimeouts, Pace, PaceRate, Pathway, PlayerRules, PublicKey, Qlog, Redirect, Referers,
     RemoteKeyPlace, RequestRate, Rewrite, Route, RouteMatcher, S3, SecureLink, SessionCache, Site,
     SiteLimits, SiteSettings, SpreadBy, StatusTimes, Steering, StorePlace, StoreUrl, StrikePlace, Tickets,
-    Tls, TokenAccess, TokenFormat, TokenRules, Uncached, Upgrades,
+    TitlePatterns, Tls, TokenAccess, TokenFormat, TokenRules, Uncached, Upgrades,
 };
 pub use networks::NetworkSet;
 #[cfg(any(test, feature = "fuzz"))]

@@ -455,6 +455,9 @@ const _: () = assert!(
 /// Responses of at least so many bytes have the network measured behind them: round-trip time, delivery rate, what was sent again.
 pub const CARRIAGE_BYTES_MIN: u64 = 64 * 1024;
 
+/// Patterns of a site, each of which a path is compared with to find its title.
+pub const TITLE_PATTERNS: usize = 8;
+
 /// Directories at the beginning of a path that name a title, unless the configuration says so, and at most.
 pub const TITLE_DIRECTORIES: usize = 2;
 /// The most of them.

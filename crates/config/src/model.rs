@@ -20,6 +20,7 @@ mod players;
 mod qlog;
 mod route;
 mod site;
+mod titles;
 mod tls;
 mod tokens;
 
@@ -58,6 +59,8 @@ pub use self::site::{
     Bypass, CachePolicy, Cors, CorsOrigins, DotFiles, EarlyRequests, Headers, HostPattern, Hsts, Route, Site,
     SiteSettings, StatusTimes,
 };
+pub(crate) use self::titles::TITLE;
+pub use self::titles::TitlePatterns;
 pub use self::tls::{
     CertificateDirectory, ConfiguredCertificate, EarlyData, KernelTls, Ocsp, SessionCache, StrikePlace,
     Tickets, Tls,

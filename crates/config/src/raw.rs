@@ -316,6 +316,8 @@ section! {
         cmsd: Text, "`true`, `false`", "false";
         /// Content steering of HLS and DASH players; see [players.md](players.md#content-steering).
         steering: Spanned<Steering>, "section", "off";
+        /// Paths with a segment that names the title that is counted; see [numbers.md](numbers.md#what-a-title-is).
+        title_patterns: Texts, "list of at most 8 paths with `{title}`", "those of `metrics`";
     }
 }
 
@@ -502,7 +504,9 @@ section! {
     Metrics {
         /// Bytes per second that renditions need, at most 8: `penstock_site_slow_responses_total` counts, for each, the responses that clients received more slowly.
         rates: Texts, "list of sizes", "[]";
-        /// Directories at the beginning of a path that name a title: `/vod/film/` with 2.
+        /// Paths with a segment that names the title: `/vod/{title}/*`. See [numbers.md](numbers.md#what-a-title-is).
+        title_patterns: Texts, "list of at most 8 paths with `{title}`", "[]";
+        /// Directories at the beginning of any other path that name a title: `/vod/film/` with 2.
         title_directories: Text, "number from 1 to 8", "2";
         /// A table of the kinds of clients, in place of the built-in one.
         clients: Text, "file", "the built-in table";

@@ -210,9 +210,10 @@ impl ChunkSource {
     }
 
     /// Counts a chunk whose socket did not bring all of its bytes.
-    pub fn count_fault(&self, context: &Context, error: OriginError) {
-        if let Self::Relayed(_) = self {
+    pub fn count_fault(&mut self, context: &Context, error: OriginError) {
+        if let Self::Relayed(body) = self {
             context.metrics.origin(error.label());
+            body.count_fault(error);
         }
     }
 }

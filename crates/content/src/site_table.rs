@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use penstock_config::{HostPattern, RouteMatcher};
+use penstock_config::{HostPattern, RouteMatcher, TitlePatterns};
 use penstock_http::Request;
 use penstock_origin::http::HttpOrigin;
 use penstock_sys::root::RootError;
@@ -212,6 +212,11 @@ impl SiteTable {
         parameter.and_then(|name| split_path(path, name)).map_or(path, |(_, rest)| rest)
     }
 
+    /// The paths of a site, or of one of its routes, that have a segment which names a title; `None` is the default.
+    pub fn title_patterns(&self, site: SiteNumber, route: Option<RouteNumber>) -> Option<&TitlePatterns> {
+        self.sites.get(site.index())?.part(route).title_patterns.as_ref()
+    }
+
     /// A target or a URL of a request as logs show it: without the token that opens it.
     pub fn hide_tokens<'t>(
         &self,
@@ -237,20 +242,20 @@ impl SiteTable {
 
     /// The origins of all sites, each once.
     pub fn origins(&self) -> impl Iterator<Item = &Arc<HttpOrigin>> {
-        self.origins_by_site().map(|(_, origin)| origin)
+        let mut seen = Vec::new();
+        let all = self.all_origins().map(|(_, origin)| origin);
+        all.filter(move |origin| is_new(&mut seen, Arc::as_ptr(origin)))
     }
 
-    /// The origins of all sites, each once, with the name of the first site that has it.
+    /// The origins of each site, with the name of the site. Sites may share one.
     pub fn origins_by_site(&self) -> impl Iterator<Item = (&str, &Arc<HttpOrigin>)> {
         let mut seen = Vec::new();
+        self.all_origins().filter(move |(name, origin)| is_new(&mut seen, (Arc::as_ptr(origin), *name)))
+    }
+
+    fn all_origins(&self) -> impl Iterator<Item = (&str, &Arc<HttpOrigin>)> {
         let all = self.sites.iter().flat_map(|routed| routed.all().map(|site| (&*routed.name, site)));
-        let all = all.filter_map(|(name, site)| Some((name, site.http()?.origin())));
-        all.filter(move |(_, origin)| {
-            let place = Arc::as_ptr(origin);
-            let is_new = !seen.contains(&place);
-            seen.extend(is_new.then_some(place));
-            is_new
-        })
+        all.filter_map(|(name, site)| Some((name, site.http()?.origin())))
     }
 
     fn directories(&self) -> impl Iterator<Item = &penstock_origin::directory::Directory> {
@@ -281,13 +286,21 @@ impl SiteTable {
     }
 }
 
+/// Whether it is not among those that were seen, to which it is added.
+fn is_new<T: PartialEq>(seen: &mut Vec<T>, one: T) -> bool {
+    let is_new = !seen.contains(&one);
+    seen.extend(is_new.then_some(one));
+    is_new
+}
+
 /// A site with its routes; `None` if it is cached and there is no store.
 fn routed(
     raw: &penstock_config::Site,
     number: SiteNumber,
     opened: &mut Opened<'_>,
 ) -> Result<Option<RoutedSite>, RootError> {
-    let mut siblings = Siblings::default();
+    let name = raw.hosts.first().map(ToString::to_string).unwrap_or_default();
+    let mut siblings = Siblings::of(&name);
     let Some(default) = opened.open(&raw.settings, (number, None), &mut siblings)? else { return Ok(None) };
     let mut routes = Vec::new();
     for (place, route) in raw.routes.iter().enumerate() {
@@ -297,7 +310,7 @@ fn routed(
     }
     let matchers: Vec<RouteMatcher> = raw.routes.iter().map(|route| route.matcher.clone()).collect();
     Ok(Some(RoutedSite {
-        name: raw.hosts.first().map(ToString::to_string).unwrap_or_default(),
+        name,
         paths: matchers.iter().map(|matcher| matcher.path.to_string()).collect(),
         matchers: RouteMatchers::new(matchers),
         routes,

@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     /// The handshake, if the client has not finished it.
     pub(crate) unfinished_handshake: Option<UnfinishedHandshake>,
     /// JA4 fingerprint of the ClientHello, if the access log records it.
+    /// What the handshake cost the worker.
+    pub(crate) handshake_busy: Duration,
     pub(crate) ja4: Option<Ja4>,
     /// The name in the certificate that the client has shown.
     pub(crate) client_certificate: Option<Box<str>>,
@@ -133,6 +135,7 @@ impl Connection {
             client,
             tls,
             unfinished_handshake: None,
+            handshake_busy: Duration::ZERO,
             ja4: None,
             client_certificate: None,
             versions: HttpVersions::H1,

@@ -131,6 +131,7 @@ impl Session {
         let facts = ConnectionFacts {
             client: connection.client,
             tls: connection.tls,
+            handshake_busy: connection.handshake_busy,
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.clone(),
             alt_svc: connection.alt_svc.clone(),

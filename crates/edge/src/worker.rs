@@ -416,6 +416,8 @@ pub(crate) async fn report(worker: Rc<Worker>, common: AllWorkers) {
     loop {
         tick.tick().await;
         worker.shard.busy(thread_cpu_time(), started.elapsed());
+        let (user, system) = penstock_sys::process::thread_cpu_modes();
+        worker.shard.cpu_modes(user, system);
         common.collector.observe_pressure(Instant::now());
         worker.follow_handshake_rate(common.workers);
         if let Some(before) = Instant::now().checked_sub(IDLE_FILE) {

@@ -10,7 +10,7 @@
 
 use std::fmt::Display;
 
-use penstock_metrics::{Asked, Metrics};
+use penstock_metrics::{Asked, ClientKind, ClientMarks, Metrics};
 
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|number| number.parse::<u32>().unwrap());
@@ -18,6 +18,8 @@ fn main() {
     let metrics = Metrics::new(1);
     let shard = metrics.shard(0);
     let titles: Vec<String> = (0..count).map(|number| format!("/videos/title-{number}.mp4")).collect();
+    let user_agent = Some("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)");
+    let client = ClientMarks { user_agent, ja4: None, table: 1, kind: &|| ClientKind::Browser };
     let mut random = 0x9e37_79b9_u32;
     for _ in 0..responses {
         random ^= random << 13;
@@ -29,7 +31,7 @@ fn main() {
             player: None,
             refused_path: None,
             network: Some((1, &"192.0.2.0/24" as &dyn Display)),
-            user_agent: Some("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)"),
+            client,
             bytes: 1024,
         });
     }

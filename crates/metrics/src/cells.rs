@@ -264,12 +264,16 @@ impl<K> Default for CounterVec<K> {
 
 impl<K: LabelSet> CounterVec<K> {
     pub(crate) fn add(&self, key: K) {
+        self.add_many(key, 1);
+    }
+
+    pub(crate) fn add_many(&self, key: K, amount: u64) {
         let mut counts = lock(&self.0);
         let known = counts.iter().any(|(held, _)| *held == key);
         let key = if known || counts.len() < limits::LABEL_SETS { key } else { K::OTHER };
         match counts.iter_mut().find(|(held, _)| *held == key) {
-            Some((_, count)) => *count = count.wrapping_add(1),
-            None => counts.push((key, 1)),
+            Some((_, count)) => *count = count.wrapping_add(amount),
+            None => counts.push((key, amount)),
         }
     }
 

@@ -51,6 +51,9 @@ pub struct Timing {
     pub signing: Duration,
     /// Waiting for the signature of a key that is elsewhere; zero without one.
     pub signing_remote: Duration,
+    /// The algorithm of the signature, or of the decryption that a suite without forward secrecy has instead; empty if a session
+    /// was resumed.
+    pub signature: &'static str,
     /// Computing the shared secret.
     pub key_exchange: Duration,
     /// Everything else: parsing, loading a certificate, key schedules, sealing.
@@ -68,6 +71,12 @@ impl Timing {
     #[must_use]
     pub fn finished(self, total: Duration) -> Self {
         Self { rest: total.saturating_sub(self.parts()), ..self }
+    }
+
+    /// What the worker spent: [`Self::total`] without what it waited for.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.signing + self.key_exchange + self.rest
     }
 
     fn parts(&self) -> Duration {
@@ -117,6 +126,7 @@ mod tests {
             key_exchange: ms(3),
             ..Timing::default()
         };
+        assert_eq!(timing.finished(ms(100)).busy(), ms(10));
         assert_eq!((timing.finished(ms(100)).rest, timing.finished(ms(100)).total()), (ms(5), ms(100)));
         // Clocks read at different moments never make a part negative.
         assert_eq!(timing.finished(ms(94)).rest, Duration::ZERO);

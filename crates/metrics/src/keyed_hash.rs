@@ -25,7 +25,8 @@ impl KeyedHash {
         self.mixed(self.0[0], number)
     }
 
-    fn with(&self, hash: u64, text: &[u8]) -> u64 {
+    /// The hash of a text behind those of another hash.
+    pub(crate) fn with(&self, hash: u64, text: &[u8]) -> u64 {
         let (words, rest) = text.as_chunks::<8>();
         let hash = words.iter().fold(hash, |hash, word| self.mixed(hash, u64::from_le_bytes(*word)));
         // The last eight bytes: those of the words among them are mixed twice, which is faster than to copy the rest.

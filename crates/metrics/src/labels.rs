@@ -22,6 +22,10 @@ impl LabelSet for (Direction, &'static str) {
     const OTHER: Self = (Direction::Received, OTHER);
 }
 
+impl LabelSet for (HandshakePart, &'static str) {
+    const OTHER: Self = (HandshakePart::Rest, OTHER);
+}
+
 impl LabelSet for (OutletKind, &'static str) {
     const OTHER: Self = (OutletKind::UserSpace, OTHER);
 }
@@ -65,7 +69,7 @@ macro_rules! labels {
 
 mod load;
 
-pub use load::{Sacrifice, Work};
+pub use load::{CpuMode, Sacrifice, Work};
 
 labels! {
     /// The protocol of a listener.

@@ -52,19 +52,23 @@ mod status_sections;
 mod table;
 #[cfg(test)]
 mod tests;
+mod titles;
 mod top;
+mod viewers;
 mod watch;
 mod work;
 
 pub use background::BackgroundCounters;
 pub use cells::Distribution;
 pub use certificates::CertificateExpiry;
+pub use distinct::NameHash;
 pub use facts::{Extensions, FileCounts, HandshakeFacts, ListenerId, RateId, SiteId, Timing};
 pub use labels::{
-    CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, Direction, EncryptedHello, FileLookup,
-    FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile, LastResponse,
-    LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome, Sacrifice,
-    ShortReason, Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome, Work,
+    CacheOutcome, CertificateCompression, ChaCha20Cause, ClientKind, CpuMode, Direction, EncryptedHello,
+    FileLookup, FleetLoss, FleetOperation, FleetOutcome, HandshakePart, HttpLabel, IgnoredTicketFile,
+    LastResponse, LogLoss, LookupWait, Method, OutletKind, Protocol, PurgeKind, Refusal, ReloadOutcome,
+    Sacrifice, ShortReason, Signer, StapleOutcome, StapleSource, StapleStatus, StatusClass, TicketOutcome,
+    Work,
 };
 pub use log::LogCounters;
 pub use origin::{ANSWERED, OriginCounters};
@@ -78,6 +82,6 @@ pub use readings::{
 };
 pub use reference::reference;
 pub use registry::Metrics;
-pub use shard::{Asked, Carried, QuicPackets, Shard, SiteResponse};
+pub use shard::{Asked, Carried, ClientMarks, QuicPackets, Shard, SiteResponse};
 pub use watch::{Problem, Severity, Watch};
 pub use work::{Doing, doing, doing_all, work_goes_on, work_pauses};

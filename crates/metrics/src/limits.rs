@@ -10,8 +10,7 @@ pub(crate) const LABEL_SETS: usize = 128;
 /// Certificates with a series of their own: the ones that expire first.
 pub(crate) const CERTIFICATES: usize = 100;
 
-/// Sites with labels of their own. The requests of all later sites are counted together. A worker has 4 KiB for each of them that
-/// has had a request.
+/// Sites with labels of their own. The requests of all later sites are counted together. docs/numbers.md has the memory of each.
 pub(crate) const SITES: usize = 1024;
 
 /// Edges of a fleet with series of their own, and those that `/status.json` names.
@@ -30,9 +29,11 @@ pub(crate) const TOP_ENTRIES: usize = 704;
 /// Cells in which keys without an entry are counted.
 pub(crate) const TOP_CELLS: usize = 4096;
 
-/// Bytes of what a client has made of such a key; the name of the site stands in front. With entries, map and cells, the six tables
-/// of a worker take some 2.2 MiB at most.
+/// Bytes of what a client has made of such a key; the name of the site stands in front. docs/numbers.md has the memory of the tables.
 pub(crate) const TOP_KEY_BYTES: usize = 256;
+
+/// Kinds of clients that one worker keeps by what tells them, so that it seldom looks into the table of kinds.
+pub(crate) const KNOWN_KINDS: usize = 256;
 
 /// Entries shown of each table.
 pub(crate) const TOP_KEYS_SHOWN: usize = 25;

@@ -16,6 +16,7 @@ pub struct OriginCounters {
     first_byte: SharedHistogram,
     whole: SharedHistogram,
     outcomes: CounterVec<&'static str>,
+    incomplete: CounterVec<&'static str>,
 }
 
 /// Durations that several threads count.
@@ -61,6 +62,11 @@ impl OriginCounters {
         self.outcomes.add(outcome);
     }
 
+    /// Counts a response whose body failed behind its head: a short name.
+    pub fn incomplete(&self, why: &'static str) {
+        self.incomplete.add(why);
+    }
+
     /// Requests that were answered, the others, and the time from request to head of all answered ones together.
     #[must_use]
     pub fn totals(&self) -> (u64, u64, Duration) {
@@ -78,10 +84,13 @@ impl OriginCounters {
     pub fn reading(&self, site: &str, target: &str) -> OriginRequestsReading {
         let mut outcomes = Vec::new();
         self.outcomes.merge_into(&mut outcomes);
+        let mut incomplete = Vec::new();
+        self.incomplete.merge_into(&mut incomplete);
         OriginRequestsReading {
             site: site.to_owned(),
             target: target.to_owned(),
             outcomes,
+            incomplete,
             connect: self.connect.distribution(),
             first_byte: self.first_byte.distribution(),
             whole: self.whole.distribution(),

@@ -198,6 +198,8 @@ pub struct OriginRequestsReading {
     pub target: String,
     /// Requests by outcome.
     pub outcomes: Vec<(&'static str, u64)>,
+    /// Answered ones whose body failed, by cause.
+    pub incomplete: Vec<(&'static str, u64)>,
     /// Time to open a connection.
     pub connect: Distribution,
     /// Time from a request to the head of its response.

@@ -58,11 +58,11 @@ impl Metrics {
     /// Returns metrics for `workers` workers with all counters at zero. The process counts as started now.
     #[must_use]
     pub fn new(workers: usize) -> Arc<Self> {
-        let now = SystemTime::now();
+        let (now, started) = (SystemTime::now(), Instant::now());
         Arc::new(Self {
-            started: Instant::now(),
+            started,
             started_at: now,
-            shards: (0..workers).map(|_| Arc::new(Shard::new())).collect(),
+            shards: (0..workers).map(|_| Arc::new(Shard::new(started))).collect(),
             listeners: Mutex::default(),
             sites: Mutex::default(),
             rates: Mutex::default(),
@@ -133,6 +133,11 @@ impl Metrics {
             rates.push(bytes_per_second);
             RateId(rates.len() - 1)
         })
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn second(&self) -> u64 {
+        self.started.elapsed().as_secs()
     }
 
     /// The rates that have an identity.

@@ -8,14 +8,14 @@ mod sites;
 mod top;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cells::{Counter, CounterVec, Histogram, nanoseconds};
 use crate::facts::{FileCounts, HandshakeFacts, ListenerId};
 use crate::labels::{
-    CertificateCompression, ClientKind, Direction, EncryptedHello, FileLookup, HandshakePart, HttpLabel,
-    LastResponse, LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus, StatusClass,
-    TicketOutcome,
+    CertificateCompression, ClientKind, CpuMode, Direction, EncryptedHello, FileLookup, HandshakePart,
+    HttpLabel, LastResponse, LookupWait, Method, OutletKind, Refusal, ShortReason, Signer, StapleStatus,
+    StatusClass, TicketOutcome,
 };
 use crate::limits;
 use crate::work::WorkMarker;
@@ -23,10 +23,12 @@ use crate::work::WorkMarker;
 pub(crate) use http2::Http2Counters;
 pub(crate) use http3::Http3Counters;
 pub use http3::QuicPackets;
+#[cfg(test)]
+pub(crate) use sites::SiteCounters;
 pub(crate) use sites::{CacheCounters, CarriedCounters, SiteCells, SiteOfWorkers};
 pub use sites::{Carried, SiteResponse};
-pub use top::Asked;
-pub(crate) use top::{TOPS, TopCounters};
+pub use top::{Asked, ClientMarks};
+pub(crate) use top::{OTHER_TOPS, TITLE_TOPS, TopCounters};
 
 /// The counters of one worker.
 ///
@@ -36,6 +38,8 @@ pub(crate) use top::{TOPS, TopCounters};
 #[derive(Debug)]
 #[repr(align(128))] // two cache lines: the prefetcher loads them in pairs, and workers must not share either
 pub struct Shard {
+    /// The start of the program.
+    started: Instant,
     pub(crate) connections: [ConnectionCounters; limits::LISTENERS],
     pub(crate) refused: [Counter; Refusal::ALL.len()],
     pub(crate) accept_errors: CounterVec<&'static str>,
@@ -45,6 +49,9 @@ pub struct Shard {
     pub(crate) full_handshake_time: Histogram,
     pub(crate) resumed_handshake_time: Histogram,
     pub(crate) handshake_parts: [[Histogram; HandshakePart::ALL.len()]; Signer::ALL.len()],
+    pub(crate) handshake_algorithms: CounterVec<(HandshakePart, &'static str)>,
+    /// In nanoseconds.
+    pub(crate) handshake_algorithm_time: CounterVec<(HandshakePart, &'static str)>,
     /// By the last response to the client; full handshakes first, then resumed ones.
     pub(crate) handshakes_after: [[Counter; 2]; LastResponse::ALL.len()],
     pub(crate) alerts: CounterVec<(Direction, &'static str)>,
@@ -72,6 +79,8 @@ pub struct Shard {
     pub(crate) sites: SiteCells,
     pub(crate) clients: [Counter; ClientKind::ALL.len()],
     pub(crate) client_handshakes: CounterVec<(ClientKind, HandshakeFacts)>,
+    /// Nanoseconds of the worker for these handshakes; full ones first, then resumed ones.
+    pub(crate) client_handshake_time: [[Counter; 2]; ClientKind::ALL.len()],
     pub(crate) top: TopCounters,
 
     pub(crate) sent: [Counter; OutletKind::ALL.len()],
@@ -110,13 +119,16 @@ pub(crate) struct ConnectionCounters {
 #[derive(Debug, Default)]
 pub(crate) struct BusyTime {
     pub(crate) total_nanoseconds: Counter,
+    /// In the program, and in system calls.
+    pub(crate) modes: [Counter; CpuMode::ALL.len()],
     ratio_millionths: Counter,
     reported_nanoseconds: Counter,
 }
 
 impl Shard {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(started: Instant) -> Self {
         Self {
+            started,
             connections: std::array::from_fn(|_| ConnectionCounters::default()),
             refused: Default::default(),
             accept_errors: CounterVec::default(),
@@ -125,6 +137,8 @@ impl Shard {
             full_handshake_time: Histogram::default(),
             resumed_handshake_time: Histogram::default(),
             handshake_parts: Default::default(),
+            handshake_algorithms: CounterVec::default(),
+            handshake_algorithm_time: CounterVec::default(),
             handshakes_after: Default::default(),
             alerts: CounterVec::default(),
             key_updates: Counter::default(),
@@ -149,6 +163,7 @@ impl Shard {
             sites: SiteCells::default(),
             clients: Default::default(),
             client_handshakes: CounterVec::default(),
+            client_handshake_time: Default::default(),
             top: TopCounters::default(),
             sent: Default::default(),
             egress: CounterVec::default(),
@@ -295,6 +310,13 @@ impl Shard {
     pub fn busy(&self, worked: Duration, lifetime: Duration) {
         self.expect_own_thread();
         self.busy.report(nanoseconds(worked), nanoseconds(lifetime));
+    }
+
+    /// Replaces the CPU time that the worker's thread spent in the program and in the kernel.
+    pub fn cpu_modes(&self, user: Duration, system: Duration) {
+        self.expect_own_thread();
+        self.busy.modes[CpuMode::User as usize].set(nanoseconds(user));
+        self.busy.modes[CpuMode::System as usize].set(nanoseconds(system));
     }
 
     /// Makes this the shard of the worker of this thread: [`doing`](crate::doing) notes there what it does.

@@ -1,5 +1,6 @@
 //! The state of the program as JSON: `/status.json`. Its numbers are the samples of the table, in another shape.
 
+mod clients;
 mod sites;
 mod top;
 
@@ -36,6 +37,7 @@ impl Metrics {
             "workers": columns(&[], &[
                 ("busy_ratio", &of("penstock_worker_busy_ratio")),
                 ("busy_seconds", &of("penstock_worker_busy_seconds_total")),
+                ("system_seconds", &of("penstock_worker_busy_mode_seconds_total").only("mode", "system")),
                 ("panics", &of("penstock_worker_panics_total")),
             ]),
             "connections": {
@@ -49,6 +51,7 @@ impl Metrics {
                 ]),
             },
             "handshakes": self.handshakes(),
+            "clients": self.clients(),
             "tickets": {
                 "issued": of("penstock_tls_tickets_issued_total").total(),
                 "offered": of("penstock_tls_tickets_offered_total").by("outcome"),
@@ -110,6 +113,10 @@ impl Metrics {
                 "resumed": durations.distribution(&["true"]).map(quantiles),
             },
             "parts_seconds": self.handshake_parts(),
+            "operations": columns(&["part", "algorithm"], &[
+                ("count", &Shown::of(self, "penstock_handshake_operations_total")),
+                ("seconds", &Shown::of(self, "penstock_handshake_operation_seconds_total")),
+            ]),
             "after_response": Shown::of(self, "penstock_handshakes_after_response_total").by("status"),
         })
     }

@@ -1,5 +1,6 @@
 //! A scrape is well-formed, and shows the sum of the counters of all workers.
 
+mod memory;
 mod readings;
 mod scrape;
 mod sites;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::metric::{Kind, Values};
 use crate::table::TABLE;
@@ -39,11 +40,19 @@ fn count_all(shard: &Shard, listener: ListenerId, (site, rate): (SiteId, RateId)
     shard.connection_closed(listener);
     shard.refused(Refusal::Limit);
     shard.accept_error("aborted");
-    let timing =
-        Timing { signing: Duration::from_millis(2), rest: Duration::from_millis(1), ..Timing::default() };
+    let timing = Timing {
+        signing: Duration::from_millis(2),
+        rest: Duration::from_millis(1),
+        signature: "ecdsa_sha256",
+        ..Timing::default()
+    };
     shard.handshake_done(&FACTS, &timing, LastResponse::ClientError);
     let resumed = HandshakeFacts { resumed: true, certificate: "none", ..FACTS };
-    shard.handshake_done(&resumed, &Timing { signing: Duration::ZERO, ..timing }, LastResponse::None);
+    shard.handshake_done(
+        &resumed,
+        &Timing { signing: Duration::ZERO, signature: "", ..timing },
+        LastResponse::None,
+    );
     shard.hello_retried();
     shard.early_data("delayed", "replayed");
     shard.early_request("answered");
@@ -83,6 +92,7 @@ fn count_all(shard: &Shard, listener: ListenerId, (site, rate): (SiteId, RateId)
     shard.short_response(ShortReason::TooSlow);
     shard.files(&FileCounts { open: 7, hits: 1, page_cache_misses: 1, ..FileCounts::default() });
     shard.busy(Duration::from_millis(250), Duration::from_secs(1));
+    shard.cpu_modes(Duration::from_millis(200), Duration::from_millis(50));
     shard.panicked();
 }
 
@@ -247,6 +257,24 @@ fn the_counters_of_all_workers_are_summed() {
 }
 
 #[test]
+fn the_time_of_workers_is_summed_by_mode_and_that_of_handshakes_by_algorithm() {
+    let scrape = Scrape::of(&busy_metrics());
+    let (modes, operations) =
+        ("penstock_worker_busy_mode_seconds_total", "penstock_handshake_operations_total");
+    let sums: &[Expected<'_>] = &[
+        (modes, &[("worker", "1"), ("mode", "user")], 0.2),
+        (modes, &[("worker", "1"), ("mode", "system")], 0.05),
+        (operations, &[("part", "signing"), ("algorithm", "ecdsa_sha256")], 2.0),
+        (operations, &[("part", "key_exchange"), ("algorithm", "X25519MLKEM768")], 4.0),
+        ("penstock_handshake_operation_seconds_total", &[("part", "signing")], 0.004),
+    ];
+    for (name, labels, expected) in sums {
+        assert_eq!(scrape.value(name, labels), *expected, "{name} {labels:?}");
+    }
+    assert_eq!(scrape.all(operations).len(), 2, "a resumed handshake has no signature");
+}
+
+#[test]
 fn each_reading_is_shown_under_its_own_name() {
     let scrape = full_scrape();
     let disk = [("directory", "/disk")];
@@ -275,6 +303,11 @@ fn each_reading_is_shown_under_its_own_name() {
         ("penstock_origin_target_connections", &server, 115.0),
         ("penstock_origin_target_waiting", &server, 116.0),
         ("penstock_origin_target_requests_total", &[("site", "video.example"), ("outcome", "timeout")], 1.0),
+        (
+            "penstock_origin_target_incomplete_total",
+            &[("site", "video.example"), ("reason", "cut_short")],
+            1.0,
+        ),
         ("penstock_origin_target_connect_seconds_sum", &server, 0.02),
         ("penstock_origin_target_first_byte_seconds_sum", &server, 0.03),
         ("penstock_origin_target_response_seconds_sum", &server, 0.04),
@@ -504,6 +537,9 @@ fn the_status_shows_the_shares_of_handshakes() {
     assert_eq!(status["handshakes"]["certificates"]["ecdsa"]["share"], 0.5);
     assert_eq!(status["handshakes"]["parts_seconds"]["ecdsa"]["signing"], 0.002);
     assert_eq!(status["handshakes"]["parts_seconds"]["rsa"], Value::Null);
+    let signing = json!({"part": "signing", "algorithm": "ecdsa_sha256", "count": 2, "seconds": 0.004});
+    assert!(status["handshakes"]["operations"].as_array().unwrap().contains(&signing), "{status}");
+    assert_eq!(status["workers"][1]["system_seconds"], 0.05);
     assert_eq!(status["handshakes"]["after_response"]["4xx"], 2);
     assert_eq!(status["handshakes"]["seconds"]["full"]["p50"], 0.003_75);
     assert_eq!(status["requests"]["total"], 4);

@@ -11,11 +11,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use serde_json::{Map, Value as Json};
+
 use crate::limits;
-use crate::players::{PlayerSaid, TitlePlayers};
+use crate::players::Audience;
 
 /// What a table ranks its keys by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +27,31 @@ pub(crate) enum Ranking {
     Bytes,
 }
 
+/// What the entries of a table count beside requests and bytes.
+pub(crate) trait EntryCounts: Clone + Debug + Default {
+    fn count(&mut self, bytes: u64, audience: &Audience<'_>);
+
+    /// Adds what another worker has counted.
+    fn add(&mut self, other: &Self);
+
+    /// Adds it to the entry in `/status.json`.
+    fn show(&self, entry: &mut Map<String, Json>);
+}
+
+/// Nothing else.
+impl EntryCounts for () {
+    fn count(&mut self, _: u64, _: &Audience<'_>) {}
+
+    fn add(&mut self, (): &Self) {}
+
+    fn show(&self, _: &mut Map<String, Json>) {}
+}
+
 /// One table of a worker.
 #[derive(Debug)]
-pub(crate) struct TopTable {
+pub(crate) struct TopTable<C> {
     ranking: Ranking,
-    entries: Vec<TopEntry>,
+    entries: Vec<TopEntry<C>>,
     /// Places in `entries`, by the hash of the key.
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
     /// No cell has more.
@@ -40,24 +63,24 @@ pub(crate) struct TopTable {
 }
 
 #[derive(Clone, Debug)]
-struct TopEntry {
+struct TopEntry<C> {
     key: Arc<str>,
     hash: u64,
     requests: u64,
     bytes: u64,
     /// At most so much of the ranked number was counted before the key had an entry.
     error: u64,
-    players: TitlePlayers,
+    more: C,
 }
 
 /// A key with its counts since it has had an entry. The ranked one is at most `error` too small.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TopKey {
+pub(crate) struct TopKey<C> {
     pub(crate) key: Arc<str>,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
     pub(crate) error: u64,
-    pub(crate) players: TitlePlayers,
+    pub(crate) more: C,
 }
 
 /// Hands on what is a hash already.
@@ -78,17 +101,15 @@ impl Hasher for Hashed {
     }
 }
 
-impl TopEntry {
-    fn count(&mut self, bytes: u64, said: Option<&PlayerSaid<'_>>) {
+impl<C: EntryCounts> TopEntry<C> {
+    fn count(&mut self, bytes: u64, audience: &Audience<'_>) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        if let Some(said) = said {
-            self.players.count(said);
-        }
+        self.more.count(bytes, audience);
     }
 }
 
-impl TopTable {
+impl<C: EntryCounts> TopTable<C> {
     pub(crate) fn new(ranking: Ranking) -> Self {
         Self {
             ranking,
@@ -102,19 +123,15 @@ impl TopTable {
 
     /// Counts a request of `bytes` bytes. `hash` is that of the key, and keyed, so that clients cannot make two alike; `key` makes
     /// the key, if it has no entry.
-    pub(crate) fn count(&mut self, hash: u64, bytes: u64, key: impl FnOnce() -> Arc<str>) {
-        self.count_played(hash, (bytes, None), key);
-    }
-
-    /// The same of a request whose player says something of itself.
-    pub(crate) fn count_played(
+    pub(crate) fn count(
         &mut self,
         hash: u64,
-        (bytes, said): (u64, Option<&PlayerSaid<'_>>),
+        bytes: u64,
+        audience: &Audience<'_>,
         key: impl FnOnce() -> Arc<str>,
     ) {
         if let Some(place) = self.places.get(&hash) {
-            return self.entries[*place].count(bytes, said);
+            return self.entries[*place].count(bytes, audience);
         }
         let ranked = if self.ranking == Ranking::Requests { 1 } else { bytes };
         let mut error = 0;
@@ -129,11 +146,25 @@ impl TopTable {
         if self.entries.len() >= limits::TOP_ENTRIES {
             self.evict();
         }
-        self.places.insert(hash, self.entries.len());
-        let mut entry =
-            TopEntry { key: key(), hash, requests: 0, bytes: 0, error, players: TitlePlayers::default() };
-        entry.count(bytes, said);
+        let entries = self.entries.len();
+        if entries == self.entries.capacity() {
+            // A vector by itself would take twice as much in the end.
+            self.entries.reserve_exact(entries.max(8).min(limits::TOP_ENTRIES - entries));
+        }
+        self.places.insert(hash, entries);
+        let mut entry = TopEntry { key: key(), hash, requests: 0, bytes: 0, error, more: C::default() };
+        entry.count(bytes, audience);
         self.entries.push(entry);
+    }
+
+    /// The bytes that it has of its own, without those of keys.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        // A map has a byte beside each bucket, and at most seven of eight buckets are used.
+        let buckets = (self.places.capacity() * 8 / 7).next_power_of_two();
+        self.entries.capacity() * size_of::<TopEntry<C>>()
+            + buckets * (size_of::<(u64, usize)>() + 1)
+            + (self.cells.capacity() + self.weights.capacity()) * size_of::<u64>()
     }
 
     /// Raises the floor so far that all entries but [`limits::TOP_KEYS`] may leave, and lets as many leave.
@@ -163,7 +194,7 @@ impl TopTable {
     }
 
     /// A copy for the reader. Taken while the worker waits, so it copies no text.
-    pub(crate) fn snapshot(&self) -> TopSnapshot {
+    pub(crate) fn snapshot(&self) -> TopSnapshot<C> {
         TopSnapshot { entries: self.entries.clone(), absent: self.floor }
     }
 }
@@ -173,7 +204,7 @@ fn cell_of(hash: u64) -> usize {
     (hash >> 32) as usize % limits::TOP_CELLS
 }
 
-impl TopEntry {
+impl<C> TopEntry<C> {
     fn counted(&self, ranking: Ranking) -> u64 {
         match ranking {
             Ranking::Requests => self.requests,
@@ -188,16 +219,20 @@ impl TopEntry {
 
 /// The entries of one worker.
 #[derive(Debug)]
-pub(crate) struct TopSnapshot {
-    entries: Vec<TopEntry>,
+pub(crate) struct TopSnapshot<C> {
+    entries: Vec<TopEntry<C>>,
     /// At most so much was counted of a key that has no entry.
     absent: u64,
 }
 
 /// The `most` keys of several workers with the largest counts, the largest first.
-pub(crate) fn merged(snapshots: &[TopSnapshot], ranking: Ranking, most: usize) -> Vec<TopKey> {
+pub(crate) fn merged<C: EntryCounts>(
+    snapshots: &[TopSnapshot<C>],
+    ranking: Ranking,
+    most: usize,
+) -> Vec<TopKey<C>> {
     let absent: u64 = snapshots.iter().map(|snapshot| snapshot.absent).sum();
-    let mut sums: BTreeMap<&str, TopKey> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, TopKey<C>> = BTreeMap::new();
     for snapshot in snapshots {
         for entry in &snapshot.entries {
             let empty = || TopKey {
@@ -205,17 +240,17 @@ pub(crate) fn merged(snapshots: &[TopSnapshot], ranking: Ranking, most: usize) -
                 requests: 0,
                 bytes: 0,
                 error: absent,
-                players: TitlePlayers::default(),
+                more: C::default(),
             };
             let sum = sums.entry(&entry.key).or_insert_with(empty);
             sum.requests += entry.requests;
             sum.bytes = sum.bytes.saturating_add(entry.bytes);
-            sum.players.add(&entry.players);
+            sum.more.add(&entry.more);
             // This worker has an entry for it.
             sum.error = sum.error.saturating_sub(snapshot.absent).saturating_add(entry.error);
         }
     }
-    let mut keys: Vec<TopKey> = sums.into_values().collect();
+    let mut keys: Vec<TopKey<C>> = sums.into_values().collect();
     keys.sort_by_key(|key| {
         Reverse(match ranking {
             Ranking::Requests => key.requests,
@@ -231,9 +266,12 @@ mod tests {
     use std::hash::{BuildHasher as _, RandomState};
 
     use super::*;
+    use crate::labels::ClientKind;
+
+    const UNKNOWN: Audience<'_> = Audience { kind: ClientKind::Other, said: None };
 
     struct Stream {
-        table: TopTable,
+        table: TopTable<()>,
         hashes: RandomState,
         truth: HashMap<String, (u64, u64)>,
         state: u64,
@@ -248,7 +286,7 @@ mod tests {
         fn count(&mut self, key: &str, bytes: u64) {
             let (requests, sum) = self.truth.entry(key.to_owned()).or_default();
             (*requests, *sum) = (*requests + 1, *sum + bytes);
-            self.table.count(self.hashes.hash_one(key), bytes, || Arc::from(key));
+            self.table.count(self.hashes.hash_one(key), bytes, &UNKNOWN, || Arc::from(key));
         }
 
         /// Numbers that do not repeat soon (xorshift).
@@ -319,7 +357,7 @@ mod tests {
             let mut made = 0;
             for _ in 0..requests {
                 let (key, bytes) = (stream.next() % 2_000, stream.next() % 1_000);
-                stream.table.count(stream.hashes.hash_one(key), bytes, || {
+                stream.table.count(stream.hashes.hash_one(key), bytes, &UNKNOWN, || {
                     made += 1;
                     Arc::from(key.to_string())
                 });
@@ -336,7 +374,7 @@ mod tests {
         }
         let TopTable { entries, places, weights, cells, .. } = &stream.table;
         assert!((limits::TOP_KEYS..=limits::TOP_ENTRIES).contains(&entries.len()), "{}", entries.len());
-        assert!(entries.capacity().max(weights.capacity()) < 2 * limits::TOP_ENTRIES);
+        assert_eq!(entries.capacity().max(weights.capacity()), limits::TOP_ENTRIES);
         assert_eq!((places.len(), cells.len()), (entries.len(), limits::TOP_CELLS));
         for (place, entry) in entries.iter().enumerate() {
             assert_eq!(places[&entry.hash], place);

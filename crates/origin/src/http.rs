@@ -55,7 +55,7 @@ pub use interim::{InterimHead, InterimHeads};
 pub use origin::{HttpOrigin, ServerStatus};
 pub use relay::{Moved, Outgoing, RelayedResponse, Upgraded};
 pub use response::OriginResponse;
-pub use server::ServerId;
+pub use server::{ServerId, SiteCounters};
 pub use settings::{
     BalanceBy, HealthCheck, HealthLimits, MinimumRate, OriginLimits, OriginSettings, S3Bucket, ServerSettings,
 };

@@ -101,6 +101,7 @@ async fn drive(
                 timing.waiting += finished.elapsed();
                 let progress = signing::progress(stream.ssl());
                 timing.signing = progress.map_or(Duration::ZERO, HandshakeProgress::signing);
+                timing.signature = progress.map_or("", HandshakeProgress::signature);
                 timing.key_exchange =
                     ssl::notes(stream.ssl()).map_or(Duration::ZERO, ssl::Notes::key_exchange);
                 return Ok((stream, timing));

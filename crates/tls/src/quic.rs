@@ -168,7 +168,9 @@ impl<'l> QuicHandshake<'l> {
         facts.client_certificate = acceptor.name_of_client(connection);
         let mut timing = self.timing;
         timing.waiting = total.saturating_sub(self.busy + timing.queued + timing.signing_remote);
-        timing.signing = signing::progress(connection).map_or(Duration::ZERO, HandshakeProgress::signing);
+        let progress = signing::progress(connection);
+        timing.signing = progress.map_or(Duration::ZERO, HandshakeProgress::signing);
+        timing.signature = progress.map_or("", HandshakeProgress::signature);
         timing.key_exchange = ssl::notes(connection).map_or(Duration::ZERO, ssl::Notes::key_exchange);
         (facts, timing.finished(total))
     }

@@ -77,6 +77,28 @@ impl SignatureKind {
         }
     }
 
+    /// Its name in the metrics: without the curve, which the signatures of TLS 1.2 do not say.
+    pub fn label(self) -> &'static str {
+        const RSA_PKCS1: [&str; 6] = [
+            "rsa_pkcs1_md5_sha1",
+            "rsa_pkcs1_sha1",
+            "rsa_pkcs1_sha224",
+            "rsa_pkcs1_sha256",
+            "rsa_pkcs1_sha384",
+            "rsa_pkcs1_sha512",
+        ];
+        const RSA_PSS: [&str; 6] =
+            ["other", "other", "other", "rsa_pss_sha256", "rsa_pss_sha384", "rsa_pss_sha512"];
+        const ECDSA: [&str; 6] =
+            ["other", "ecdsa_sha1", "other", "ecdsa_sha256", "ecdsa_sha384", "ecdsa_sha512"];
+        match self {
+            Self::RsaPkcs1(hash) => RSA_PKCS1[hash as usize],
+            Self::RsaPss(hash) => RSA_PSS[hash as usize],
+            Self::Ecdsa(hash) => ECDSA[hash as usize],
+            Self::Ed25519 => "ed25519",
+        }
+    }
+
     /// What a signer gets for this message: its digest, for Ed25519 the message. `None` if the library has not the hash.
     pub fn digest(self, message: &[u8]) -> Option<Vec<u8>> {
         match self.hash() {

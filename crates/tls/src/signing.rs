@@ -82,6 +82,9 @@ impl Signing {
         operation: PendingOperation,
         output: &mut [u8],
     ) -> Result<usize, PrivateKeyMethodError> {
+        if let Some(progress) = progress(ssl) {
+            progress.signature.get_or_init(|| operation.algorithm());
+        }
         if let Some(progress) = progress(ssl).filter(|progress| !progress.consume_permit()) {
             *progress.lock() = Some(operation);
             return Err(PrivateKeyMethodError::RETRY);
@@ -193,6 +196,18 @@ enum PendingOperation {
     Decryption(Vec<u8>),
 }
 
+impl PendingOperation {
+    /// Its name in the metrics.
+    fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Signature(algorithm, _) => {
+                SignatureKind::of(*algorithm).map_or("other", SignatureKind::label)
+            }
+            Self::Decryption(_) => "rsa_decryption",
+        }
+    }
+}
+
 /// The signature of a remote key.
 #[derive(Debug, Default)]
 enum RemoteState {
@@ -213,6 +228,8 @@ pub(crate) struct HandshakeProgress {
     uses_fallback: AtomicBool,
     client: OnceLock<Option<IpAddr>>,
     signing_nanoseconds: AtomicU64,
+    /// The algorithm of the operation.
+    signature: OnceLock<&'static str>,
     /// The load that the handshake waits for.
     pending_load: Mutex<Option<LoadSignal>>,
     ja4: OnceLock<Option<Ja4>>,
@@ -233,6 +250,11 @@ impl HandshakeProgress {
     /// Time spent in private key operations.
     pub(crate) fn signing(&self) -> Duration {
         Duration::from_nanos(self.signing_nanoseconds.load(Relaxed))
+    }
+
+    /// The algorithm of the signature; empty without one.
+    pub(crate) fn signature(&self) -> &'static str {
+        self.signature.get().copied().unwrap_or_default()
     }
 
     /// Suspends the handshake until its certificate has been loaded.

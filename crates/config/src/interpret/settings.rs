@@ -12,6 +12,7 @@ use super::early_data::early_requests;
 use super::error_pages::error_pages;
 use super::field_rules::{Direction, check_request_rules, field_rules};
 use super::listeners::https_port;
+use super::metrics::title_patterns;
 use super::origins::origin;
 use super::players::{check_cmcd, players};
 use super::reader::Reader;
@@ -115,6 +116,7 @@ pub(super) fn settings(
     }
     settings.compress = reader.flag("compress", raw.compress.as_ref(), settings.compress);
     settings.players = players(raw, settings.players, around.cluster, reader);
+    settings.title_patterns = title_patterns(raw.title_patterns.as_ref(), reader).or(settings.title_patterns);
     settings.origin = origin?;
     check_cmcd(raw.cmcd.as_ref(), settings.players.cmcd, &settings.origin, reader);
     check_subjects(raw.limits.as_ref(), &settings, reader);

@@ -1,18 +1,22 @@
 //! What is counted, and how: rates, titles, kinds of clients.
 
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 
 use penstock_metrics::ClientKind;
 use penstock_sys::small_file;
 
 use crate::limits;
+use crate::model::TitlePatterns;
 
 /// What is counted, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedMetrics {
     /// Bytes per second that renditions need.
     pub rates: Vec<u64>,
-    /// Directories at the beginning of a path that name a title.
+    /// Paths with a segment that names a title.
+    pub title_patterns: TitlePatterns,
+    /// Directories at the beginning of any other path that name a title.
     pub title_directories: usize,
     /// Which clients are of which kind.
     pub clients: ClientTable,
@@ -20,17 +24,26 @@ pub struct CountedMetrics {
 
 impl Default for CountedMetrics {
     fn default() -> Self {
-        let title_directories = limits::TITLE_DIRECTORIES;
-        Self { rates: Vec::new(), title_directories, clients: ClientTable::default() }
+        Self {
+            rates: Vec::new(),
+            title_patterns: TitlePatterns::default(),
+            title_directories: limits::TITLE_DIRECTORIES,
+            clients: ClientTable::default(),
+        }
     }
 }
 
 /// Which clients are of which kind. The first line that fits decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientTable(Vec<(ClientKind, Mark)>);
+pub struct ClientTable {
+    lines: Vec<(ClientKind, Mark)>,
+    /// Whether one of them is about a fingerprint.
+    needs_ja4: bool,
+    digest: u64,
+}
 
 /// What tells a kind of client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Mark {
     /// A part of User-Agent, in this case.
     UserAgent(String),
@@ -44,11 +57,17 @@ const JA4: &str = "ja4:";
 impl Default for ClientTable {
     fn default() -> Self {
         // A test reads the built-in table.
-        Self::parse(include_str!("clients.txt")).unwrap_or(Self(Vec::new()))
+        Self::parse(include_str!("clients.txt")).unwrap_or_else(|_| Self::new(Vec::new()))
     }
 }
 
 impl ClientTable {
+    fn new(lines: Vec<(ClientKind, Mark)>) -> Self {
+        let needs_ja4 = lines.iter().any(|(_, mark)| matches!(mark, Mark::Ja4(_)));
+        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(&lines);
+        Self { lines, needs_ja4, digest }
+    }
+
     /// Reads a file: a kind and a mark in each line, and `#` in front of a comment.
     ///
     /// # Errors
@@ -85,7 +104,7 @@ impl ClientTable {
                 )),
             }
         });
-        entries.collect::<Result<Vec<_>, _>>().map(Self)
+        entries.collect::<Result<Vec<_>, _>>().map(Self::new)
     }
 
     /// The kind of the client with this User-Agent and this fingerprint.
@@ -95,13 +114,19 @@ impl ClientTable {
             Mark::UserAgent(part) => user_agent.is_some_and(|text| text.contains(&**part)),
             Mark::Ja4(beginning) => ja4.is_some_and(|text| text.starts_with(&**beginning)),
         };
-        self.0.iter().find(|(_, mark)| fits(mark)).map_or(ClientKind::Other, |(kind, _)| *kind)
+        self.lines.iter().find(|(_, mark)| fits(mark)).map_or(ClientKind::Other, |(kind, _)| *kind)
     }
 
     /// Whether fingerprints have to be computed.
     #[must_use]
     pub fn needs_ja4(&self) -> bool {
-        self.0.iter().any(|(_, mark)| matches!(mark, Mark::Ja4(_)))
+        self.needs_ja4
+    }
+
+    /// A hash of its lines.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 }
 

@@ -12,6 +12,7 @@ use super::field_rules::FieldRules;
 use super::origin::Origin;
 use super::players::PlayerRules;
 use super::route::{Canonical, ErrorPage, Rewrite, RouteMatcher};
+use super::titles::TitlePatterns;
 use super::tokens::TokenRules;
 use crate::forwarding::{Forwarded, RequestIds, default_methods};
 use crate::limits;
@@ -99,6 +100,8 @@ pub struct SiteSettings {
     pub maintenance: Option<PathBuf>,
     /// What it does for players.
     pub players: PlayerRules,
+    /// Paths with a segment that names a title; `None` leaves that to the section `metrics`.
+    pub title_patterns: Option<TitlePatterns>,
 }
 
 impl SiteSettings {
@@ -124,6 +127,7 @@ impl SiteSettings {
             error_pages: Vec::new(),
             maintenance: None,
             players: PlayerRules::default(),
+            title_patterns: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use penstock_egress::{ExternalBytes, Part, SocketSource};
-use penstock_origin::http::RelayedResponse;
+use penstock_origin::http::{OriginError, RelayedResponse};
 
 use crate::context::Context;
 use crate::fault::{BodyError, FillFault};
@@ -125,6 +125,15 @@ impl RelayedBody {
         context.metrics.filled(moved);
         let moved = usize::try_from(moved).unwrap_or(usize::MAX);
         response.count_wait(waited, moved).map_err(|error| failed(context, error.into()))
+    }
+}
+
+impl RelayedBody {
+    /// Counts for its server that bytes which were to be moved did not come.
+    pub(crate) fn count_fault(&mut self, error: OriginError) {
+        if let BodyFrom::Server(response) = &mut self.from {
+            response.count_fault(error);
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub fn locate(
     }
     let http = {
         let rules = &settings.headers.request;
-        HttpSite::new(origin, &settings.cache, &[], [].into_iter(), Some(&peers), rules, &[])
+        HttpSite::new(origin, &settings.cache, &[], [].into_iter(), Some(&peers), rules, ("", &[]))
     };
     let route = http.route(&http.target(&path, query), byte);
     Ok(peers.rank(route))

@@ -76,6 +76,7 @@ async fn ask_origin<'o>(
     }
     // Nodes apply their own when they ask the origin.
     change_request(&site.request_rules, &mut fetch, |_, _| {});
+    fetch.counters = Some(site.counters.clone());
     context.origins.fetch(site.origin(), &fetch).await
 }
 

@@ -97,6 +97,7 @@ pub(super) fn client_fetch(exchange: &Exchange<'_>, site: &Site, http: &HttpSite
     (fetch.host, fetch.client) = (http.host_for(request), Some(client.address));
     http.loop_member.add_to(&mut fetch, passed_through(request).as_deref());
     fetch.trace = Some(exchange.upstream());
+    fetch.counters = Some(http.counters.clone());
     if site.cmcd.to_origin
         && let Some(cmcd) = SentCmcd::of(client.head)
     {

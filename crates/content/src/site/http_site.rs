@@ -12,7 +12,7 @@ use penstock_http::manifest::{Delivery, Manifest, resolve};
 use penstock_http::{OriginUrl, Request};
 use penstock_origin::http::{
     BalanceBy, HealthCheck, HealthLimits, HttpOrigin, MinimumRate, OriginLimits, OriginSettings, S3Bucket,
-    ServerId, ServerSettings,
+    ServerId, ServerSettings, SiteCounters,
 };
 use penstock_sys::digest::sha256;
 
@@ -33,6 +33,8 @@ use crate::site::variants;
 #[derive(Debug)]
 pub struct HttpSite {
     origin: Arc<HttpOrigin>,
+    /// Its requests to each server of the origin, which other sites may share.
+    pub(crate) counters: SiteCounters,
     /// Distinguishes the objects of one origin, asked with certain fields of clients, from those of another.
     pub(crate) name: String,
     /// Distinguishes the objects of one origin from those of another, for the choice of their node.
@@ -98,7 +100,7 @@ impl Sharing {
 impl HttpSite {
     /// Opens a site whose tokens come in these cookies. It shares its origin with the one of `known` that has the same
     /// settings, and with it health and limits of the servers. What its playlists tell it shares with the other routes of its
-    /// site, `siblings`, that have the same objects.
+    /// site that have the same objects: `of_site` is its first host with these.
     pub fn new<'k>(
         origin: &penstock_config::HttpOrigin,
         cache: &CachePolicy,
@@ -106,8 +108,9 @@ impl HttpSite {
         mut known: impl Iterator<Item = &'k Arc<HttpOrigin>>,
         peers: Option<&Arc<Peers>>,
         request_rules: &FieldRules,
-        siblings: &[Arc<Self>],
+        of_site: (&str, &[Arc<Self>]),
     ) -> Arc<Self> {
+        let (host, siblings) = of_site;
         let settings = settings(origin);
         let first = origin.targets.first();
         let mut name = first.map(|server| name_of(&server.url)).unwrap_or_default();
@@ -147,6 +150,7 @@ impl HttpSite {
             name = format!("{name} of {}", cache.cookies.join(","));
         }
         let sibling = siblings.iter().find(|sibling| sibling.name == name);
+        let http_origin = same.unwrap_or_else(|| HttpOrigin::new(settings));
         Arc::new(Self {
             request_rules: request_rules.clone(),
             live: sibling.map(|sibling| Arc::clone(&sibling.live)).unwrap_or_default(),
@@ -155,7 +159,8 @@ impl HttpSite {
             sharing,
             spread: origin.spread.map(|by| Spread::new(by, &origin.targets)),
             keeps_host: origin.uncached.is_some() && origin.host.is_none(),
-            origin: same.unwrap_or_else(|| HttpOrigin::new(settings)),
+            counters: http_origin.counters_of(host),
+            origin: http_origin,
             name,
             place,
             token_cookies: token_cookies.to_vec(),

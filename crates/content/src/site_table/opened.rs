@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use penstock_config::{
     CachePolicy, Canonical, CmcdRules, DotFiles, EarlyRequests, ErrorPage, FieldRules, FixedResponse,
-    Forwarded, Hsts, Origin, Pace, Redirect, RequestIds, Rewrite, SiteLimits, SiteSettings,
+    Forwarded, Hsts, Origin, Pace, Redirect, RequestIds, Rewrite, SiteLimits, SiteSettings, TitlePatterns,
 };
 use penstock_origin::directory::Directory;
 use penstock_origin::http::HttpOrigin;
@@ -70,6 +70,8 @@ pub struct Site {
     pub(crate) cmsd: bool,
     /// Which pathway players should use; `None` if they are not told.
     pub(crate) steering: Option<Steering>,
+    /// Paths with a segment that names a title; `None` is the default.
+    pub(super) title_patterns: Option<TitlePatterns>,
     /// Whether OPTIONS goes to the origin.
     forwards_options: bool,
 }
@@ -176,10 +178,19 @@ fn asks_origin_for_options(raw: &SiteSettings) -> bool {
 /// What the settings of one site and of its routes share.
 #[derive(Default)]
 pub(super) struct Siblings {
+    /// The first host of the site, as configured.
+    host: String,
     /// The origins so far.
     origins: Vec<Arc<HttpSite>>,
     /// The limits of the site: requests of a route with the same ones count together with its.
     limits: Option<(SiteLimits, Option<Arc<Limits>>)>,
+}
+
+impl Siblings {
+    /// Those of the site with this first host, of which none is opened yet.
+    pub(super) fn of(host: &str) -> Self {
+        Self { host: host.to_owned(), ..Self::default() }
+    }
 }
 
 /// What is opened already, and used again.
@@ -214,6 +225,22 @@ impl Opened<'_> {
         }
     }
 
+    fn http_site(
+        &self,
+        http: &penstock_config::HttpOrigin,
+        raw: &SiteSettings,
+        tokens: Option<&TokenVerifier>,
+        siblings: &mut Siblings,
+    ) -> Arc<HttpSite> {
+        let cookies = tokens.filter(|_| http.uncached.is_none());
+        let cookies = cookies.map_or(&[][..], |tokens| &tokens.fields().cookies);
+        let (known, rules) = (self.origins.iter(), &raw.headers.request);
+        let of_site = (&*siblings.host, &*siblings.origins);
+        let site = HttpSite::new(http, &cache_of(raw), cookies, known, self.peers, rules, of_site);
+        siblings.origins.push(Arc::clone(&site));
+        site
+    }
+
     /// Opens what these settings name. `None` if the site is cached and there is no store. The site is opened before its
     /// routes, with the same `siblings`.
     ///
@@ -238,13 +265,7 @@ impl Opened<'_> {
                 }
             },
             Origin::Http(http) => {
-                let cookies = tokens.as_ref().filter(|_| http.uncached.is_none());
-                let cookies = cookies.map_or(&[][..], |tokens| &tokens.fields().cookies);
-                let known = self.origins.iter();
-                let rules = &raw.headers.request;
-                let site =
-                    HttpSite::new(http, &cache_of(raw), cookies, known, self.peers, rules, &siblings.origins);
-                siblings.origins.push(Arc::clone(&site));
+                let site = self.http_site(http, raw, tokens.as_ref(), siblings);
                 match (http.uncached, self.store) {
                     (Some(_), _) => SiteOrigin::Relayed(site),
                     (None, Some(store)) => SiteOrigin::Http(site, Arc::clone(store)),
@@ -290,6 +311,7 @@ impl Opened<'_> {
             response_rules: raw.headers.response.clone(),
             cmcd: raw.players.cmcd,
             cmsd: raw.players.cmsd,
+            title_patterns: raw.title_patterns.clone(),
             steering: raw.players.steering.as_ref().map(|rules| Steering::new(rules, self.peers)),
         }))
     }

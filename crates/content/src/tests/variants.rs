@@ -321,7 +321,7 @@ fn bytes_that_came_in_the_clear_are_not_for_a_site_whose_origin_is_tls() {
             [].into_iter(),
             None,
             &FieldRules::default(),
-            &[],
+            ("", &[]),
         )
         .name
         .clone()

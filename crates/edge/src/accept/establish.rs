@@ -228,6 +228,7 @@ fn take_over(
     let mut connection = Box::new(connection);
     connection.unfinished_handshake = unfinished;
     connection.versions = HttpVersions { h1: !http2, h2: http2, h3: false };
+    connection.handshake_busy = timing.busy();
     connection.ja4 = ja4;
     connection.client_certificate = client_certificate.map(String::into_boxed_str);
     Some(connection)

@@ -1,7 +1,7 @@
 //! A response that has been sent, and what carried it.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use penstock_content::{RequestId, RouteNumber, Served, SiteNumber};
 use penstock_http::cmcd::Cmcd;
@@ -39,6 +39,8 @@ pub(crate) struct CarriedBy<'c> {
     pub(crate) worker: &'c Worker,
     pub(crate) client: SocketAddr,
     pub(crate) tls: Option<HandshakeFacts>,
+    /// What the handshake cost the worker.
+    pub(crate) handshake_busy: Duration,
     pub(crate) ja4: Option<Ja4>,
     pub(crate) client_certificate: Option<&'c str>,
     pub(crate) outlet: OutletKind,
@@ -55,6 +57,7 @@ impl<'c> CarriedBy<'c> {
             worker: &connection.worker,
             client: connection.client,
             tls: connection.tls,
+            handshake_busy: connection.handshake_busy,
             ja4: connection.ja4,
             client_certificate: connection.client_certificate.as_deref(),
             outlet: connection.outlet_kind(),
@@ -70,6 +73,7 @@ impl<'c> CarriedBy<'c> {
             worker,
             client,
             tls: None,
+            handshake_busy: Duration::ZERO,
             ja4: None,
             client_certificate: None,
             outlet: OutletKind::Plain,

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use penstock_config::CountedMetrics;
 use penstock_content::Network;
 use penstock_http::Request;
 use penstock_http::cmcd::Cmcd;
 use penstock_tls::Ja4;
 
 use crate::carrier::answered::{Answered, CarriedBy};
-use crate::metrics::{Asked, ClientKind, PlayerSaid};
+use crate::metrics::{Asked, ClientMarks, NameHash, PlayerSaid};
 use crate::settings::Settings;
 
 /// Counts a response of this many bytes, if a site has answered, and what its player says.
@@ -26,35 +27,34 @@ pub(crate) fn count_asked(
     let name = network.map(Named);
     let named = network.zip(name.as_ref());
     let said = answered.said.as_deref();
-    let mut player = None;
-    if carrier.request_number == 1 || said.is_some() {
-        let ja4 = carrier.ja4.as_ref().map(Ja4::as_str);
-        let kind = settings.metrics.clients.kind(request.user_agent(), ja4);
-        if carrier.request_number == 1 {
-            shard.client_connected(kind, carrier.tls.as_ref());
-        }
-        player = said.map(|said| player_said(said, kind));
-        if let (Some(player), Some(counted)) = (&player, settings.counted_sites.get(site.index())) {
-            shard.player_said(*counted, player);
-        }
-    }
+    let player = said.map(player_said);
+    let CountedMetrics { title_patterns, title_directories: directories, clients, .. } = &settings.metrics;
+    let patterns = settings.sites.title_patterns(site, answered.route).unwrap_or(title_patterns);
+    // A name has no slash in front, so that it is told from a path.
     let content = said.and_then(|said| said.content.as_deref()).filter(|name| !name.is_empty());
-    shard.asked(&Asked {
+    let user_agent = request.user_agent();
+    let ja4 = carrier.ja4.as_ref().filter(|_| clients.needs_ja4()).map(Ja4::as_str);
+    let kind = || clients.kind(user_agent, ja4);
+    let kind = shard.asked(&Asked {
         site: settings.sites.name(site),
-        // A name has no slash in front, so that it is told from a path.
-        title: content.unwrap_or_else(|| title(path, settings.metrics.title_directories)),
+        title: patterns.title(path).or(content).unwrap_or_else(|| title(path, *directories)),
         player: player.as_ref(),
         refused_path: (400..500).contains(&answered.status).then_some(path),
         network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
-        user_agent: request.user_agent(),
+        client: ClientMarks { user_agent, ja4, table: clients.digest(), kind: &kind },
         bytes,
     });
+    if carrier.request_number == 1 {
+        shard.client_connected(kind, carrier.tls.as_ref().map(|facts| (facts, carrier.handshake_busy)));
+    }
+    if let (Some(player), Some(counted)) = (&player, settings.counted_sites.get(site.index())) {
+        shard.player_said(*counted, kind, player);
+    }
 }
 
-fn player_said(said: &Cmcd, kind: ClientKind) -> PlayerSaid<'_> {
+fn player_said(said: &Cmcd) -> PlayerSaid {
     PlayerSaid {
-        kind,
-        session: said.session.as_deref(),
+        session: said.session.as_deref().map(NameHash::of),
         buffer: said.buffer,
         starved: said.starved,
         startup: said.startup,

@@ -264,7 +264,7 @@ async fn send_chunk(
                 sent.short = Box::pin(wait_for_source(carrier, worker, &transmission, rest)).await;
             }
             Err(SendError::Truncated) if transmission.source().is_some() => {
-                if let Some(body) = body.as_deref() {
+                if let Some(body) = body.as_deref_mut() {
                     body.rest.count_fault(&worker.content, OriginError::CutShort);
                 }
                 sent.short = Some(ShortReason::Origin);

@@ -99,9 +99,8 @@ impl Recording {
             let response = SiteResponse { status, body_bytes, first_byte, cache, short: sent.short, carried };
             carrier.worker.shard.site_response(site, &response);
             if let Some(rate) = sent.carried.and_then(|carried| carried.delivery_rate) {
-                for (_, slow) in settings.counted_rates.iter().filter(|(needed, _)| rate < *needed) {
-                    carrier.worker.shard.slower_than(site, *slow);
-                }
+                let client = carrier.client.ip();
+                carrier.worker.shard.received(site, (client, rate), &settings.counted_rates, now);
             }
         }
         if let (Some(log), Some(record)) = (&settings.access_log, self.log) {

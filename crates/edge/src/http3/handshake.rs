@@ -20,14 +20,14 @@ const CONNECTION_REFUSED: u64 = 0x2;
 
 type Waiting<'w> = (Instant, Pin<Box<dyn Future<Output = Result<QuicAnswer<'w>, HandshakeFailure>> + 'w>>);
 
-/// Performs the handshake until `deadline`, and counts it; with early data up to the client's part of it. `None` if it fails, which the client is told.
+/// Performs the handshake until `deadline`, and counts it; with early data up to the client's part of it. Returns what was agreed on and what it cost the worker; `None` if it fails, which the client is told.
 pub(super) async fn handshake(
     link: &mut Link,
     connection: &mut ServerConnection,
     worker: &Worker,
     acceptor: &Acceptor,
     (client, deadline): (SocketAddr, Instant),
-) -> Option<Negotiated> {
+) -> Option<(Negotiated, Duration)> {
     let started = Instant::now();
     let promises = connection.promises();
     // Without memory the library fails the handshake below, too.
@@ -39,7 +39,7 @@ pub(super) async fn handshake(
             let early_data = acceptor.quic_early_data(connection.as_mut()).await;
             let (facts, timing) = handshake.finished(acceptor, connection.as_mut(), early_data, took);
             count(worker, client, &facts, &timing);
-            Some(facts)
+            Some((facts, timing.busy()))
         }
         Err(failure) => {
             worker.shard.handshake_failed(failure.reason);

@@ -53,7 +53,7 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
     let negotiated = doing_all(Work::Handshakes, Box::pin(shaking)).await;
     let unfinished = negotiated
         .as_ref()
-        .and_then(|facts| UnfinishedHandshake::after(facts.early_data, &settings, deadline));
+        .and_then(|(facts, _)| UnfinishedHandshake::after(facts.early_data, &settings, deadline));
     drop((in_flight, handshakes, acceptor, settings));
     if let Some(negotiated) = negotiated {
         worker.shard.connection_speaks(HttpLabel::H3);
@@ -126,12 +126,13 @@ impl Session {
         link: Link,
         worker: &Rc<Worker>,
         protocol: Http3,
-        negotiated: Negotiated,
+        (negotiated, handshake_busy): (Negotiated, Duration),
         client: SocketAddr,
     ) -> Self {
         let facts = ConnectionFacts {
             client,
             tls: Some(facts_of(&negotiated)),
+            handshake_busy,
             ja4: negotiated.ja4,
             client_certificate: negotiated.client_certificate.map(String::into_boxed_str),
             rules: link.endpoint.rules(),

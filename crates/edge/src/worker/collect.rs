@@ -290,7 +290,10 @@ fn staples(staples: &Staples, now: SystemTime) -> Vec<StapleReading> {
 /// Each server once. Several sites may share a server: it is up if it is up for all of them.
 fn origin_servers(origins: &[(Arc<str>, Arc<HttpOrigin>)]) -> Vec<OriginServerReading> {
     let mut servers: BTreeMap<String, OriginServerReading> = BTreeMap::new();
-    for seen in origins.iter().flat_map(|(_, origin)| origin.server_status()) {
+    let mut origins: Vec<&Arc<HttpOrigin>> = origins.iter().map(|(_, origin)| origin).collect();
+    origins.sort_by_key(|origin| Arc::as_ptr(origin));
+    origins.dedup_by_key(|origin| Arc::as_ptr(origin));
+    for seen in origins.into_iter().flat_map(|origin| origin.server_status()) {
         let server = servers.entry(seen.url.clone()).or_insert_with(|| OriginServerReading {
             url: seen.url,
             up: true,

@@ -31,3 +31,13 @@ labels! {
         Filling = "filling",
     }
 }
+
+labels! {
+    /// Where the CPU is.
+    CpuMode {
+        /// In the program.
+        User = "user",
+        /// In the kernel: system calls.
+        System = "system",
+    }
+}

@@ -1,8 +1,14 @@
 //! Counting of TLS handshakes, tickets, early data and alerts.
 
+use std::time::Duration;
+
 use super::Shard;
+use crate::cells::nanoseconds;
 use crate::facts::{Extensions, HandshakeFacts, Timing};
 use crate::labels::{Direction, HandshakePart, LastResponse, LookupWait, Signer, TicketOutcome};
+
+/// The group of a session of TLS 1.2 that is resumed.
+const NO_GROUP: &str = "none";
 
 impl Shard {
     /// Counts a successful handshake; `after` is the last response to the same client before.
@@ -23,7 +29,23 @@ impl Shard {
         }
         parts[HandshakePart::KeyExchange as usize].observe(timing.key_exchange);
         parts[HandshakePart::Rest as usize].observe(timing.rest);
+        if !timing.signature.is_empty() {
+            let part = if timing.signing_remote.is_zero() {
+                HandshakePart::Signing
+            } else {
+                HandshakePart::SigningRemote
+            };
+            self.handshake_algorithm(part, timing.signature, timing.signing + timing.signing_remote);
+        }
+        if facts.group != NO_GROUP {
+            self.handshake_algorithm(HandshakePart::KeyExchange, facts.group, timing.key_exchange);
+        }
         self.handshakes_after[after as usize][usize::from(facts.resumed)].add(1);
+    }
+
+    fn handshake_algorithm(&self, part: HandshakePart, algorithm: &'static str, spent: Duration) {
+        self.handshake_algorithms.add((part, algorithm));
+        self.handshake_algorithm_time.add_many((part, algorithm), nanoseconds(spent));
     }
 
     /// Counts a failed handshake; `reason` is a short name.

@@ -1,7 +1,8 @@
 //! Counters of the sites, as one worker has them.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cells::{BytesPerSecond, Counter, Distribution, Histogram, Scale, Share};
 use crate::facts::{RateId, SiteId};
@@ -9,6 +10,7 @@ use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::limits;
 use crate::players::PlayerCounters;
 use crate::shard::Shard;
+use crate::viewers::{ViewerCounters, client_hash};
 
 /// The counters of each site by number. A site without a request has none, and takes 16 bytes.
 #[derive(Debug)]
@@ -47,6 +49,7 @@ pub(crate) struct SiteCounters {
     pub(crate) short: [Counter; ShortReason::ALL.len()],
     pub(crate) carried: [CarriedCounters; HttpLabel::ALL.len()],
     pub(crate) slow: [Counter; limits::RATES],
+    pub(crate) viewers: OnceLock<Box<ViewerCounters>>,
     pub(crate) players: OnceLock<Box<PlayerCounters>>,
 }
 
@@ -74,6 +77,11 @@ pub(crate) struct SiteOfWorkers<'m> {
 impl SiteOfWorkers<'_> {
     pub(crate) fn sum(&self, count: impl Fn(&SiteCounters) -> u64) -> u64 {
         self.workers.iter().map(|counters| count(counters)).sum()
+    }
+
+    /// Clients whose rate was measured, in the workers that have measured any.
+    pub(crate) fn viewers(&self) -> Vec<&ViewerCounters> {
+        self.workers.iter().filter_map(|counters| Some(&**counters.viewers.get()?)).collect()
     }
 
     /// What players said, in the workers that have heard any.
@@ -140,11 +148,25 @@ impl CarriedCounters {
 }
 
 impl Shard {
-    /// Counts a response of a site that its client has received more slowly than this.
-    pub fn slower_than(&self, site: SiteId, rate: RateId) {
+    /// Counts a response of a site that its client has received at `rate` bytes per second, among those below each of the rates
+    /// that are needed. Without these nothing is counted.
+    pub fn received(
+        &self,
+        site: SiteId,
+        (client, rate): (IpAddr, u64),
+        needed: &[(u64, RateId)],
+        now: Instant,
+    ) {
         self.expect_own_thread();
-        if let Some(counter) = self.sites.of(site).and_then(|counters| counters.slow.get(rate.0)) {
-            counter.add(1);
+        let Some(counters) = self.sites.of(site).filter(|_| !needed.is_empty()) else { return };
+        let viewers = counters.viewers.get_or_init(Box::default);
+        let (client, second) = (client_hash(client), now.saturating_duration_since(self.started).as_secs());
+        viewers.measured(client, second);
+        for (_, slow) in needed.iter().filter(|(needed, _)| rate < *needed) {
+            if let Some(counter) = counters.slow.get(slow.0) {
+                counter.add(1);
+            }
+            viewers.slower(*slow, client, second);
         }
     }
 

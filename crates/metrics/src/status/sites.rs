@@ -5,21 +5,23 @@ use serde_json::{Map, Value as Json, json};
 use super::quantiles;
 use crate::cells::Distribution;
 use crate::distinct::estimate;
-use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
+use crate::labels::{CacheOutcome, ClientKind, HttpLabel, ShortReason, StatusClass};
 use crate::players::{KindOfPlayer, PlayerCounters};
 use crate::registry::Metrics;
 use crate::shard::{CacheCounters, SiteOfWorkers};
+use crate::viewers::viewers;
 
 impl Metrics {
     /// The counts of each site that has had a request.
     pub(super) fn site_status(&self) -> Vec<Json> {
-        let rates = self.rates();
-        self.sites().iter().map(|site| site.status(&rates)).collect()
+        let (rates, second) = (self.rates(), self.second());
+        self.sites().iter().map(|site| site.status(&rates, second)).collect()
     }
 }
 
 impl SiteOfWorkers<'_> {
-    fn status(&self, rates: &[u64]) -> Json {
+    fn status(&self, rates: &[u64], second: u64) -> Json {
+        let measured = self.viewers();
         let of_class = |class: &StatusClass| self.sum(|counters| counters.requests[*class as usize].get());
         let by_class =
             StatusClass::ALL.iter().map(|class| (class.label().to_owned(), json!(of_class(class))));
@@ -42,8 +44,10 @@ impl SiteOfWorkers<'_> {
             "slow": rates.iter().enumerate().map(|(place, rate)| json!({
                 "bytes_per_second": rate,
                 "responses": self.sum(|counters| counters.slow[place].get()),
+                "viewers": viewers(&measured, Some(place), second),
             })).collect::<Vec<_>>(),
             "measured": self.measured(),
+            "measured_viewers": viewers(&measured, None, second),
         })
     }
 
@@ -77,6 +81,7 @@ fn players(heard: &[&PlayerCounters]) -> Option<Json> {
             "sessions": estimate(heard.iter().map(|players| &players.sessions)),
             "buffer": coarse(&buffer, &BUFFERS, "seconds_max"),
             "throughput": coarse(&throughput, &THROUGHPUTS, "ratio_max"),
+            "clients": ClientKind::ALL.iter().filter_map(|kind| of_kind(heard, *kind)).collect::<Map<_, _>>(),
         })
     })
 }
@@ -95,4 +100,20 @@ fn coarse(of: &Distribution, bounds: &[f64], unit: &str) -> Vec<Json> {
         json!({unit: upper, "requests": requests})
     };
     bounds.iter().copied().map(Some).chain([None]).map(&mut bucket).collect()
+}
+
+/// What players on one kind of client say, with its name; `None` if none has said anything.
+fn of_kind(heard: &[&PlayerCounters], kind: ClientKind) -> Option<(String, Json)> {
+    let players = || heard.iter().map(|players| &players.kinds[kind as usize]);
+    let sum = |count: fn(&KindOfPlayer) -> u64| players().map(count).sum::<u64>();
+    let requests = sum(|kind| kind.requests.get());
+    (requests > 0).then(|| {
+        let shown = json!({
+            "requests": requests,
+            "starved": sum(|kind| kind.starved.get()),
+            "startup": sum(|kind| kind.startup.get()),
+            "sessions": estimate(players().map(|kind| &kind.sessions)),
+        });
+        (kind.label().to_owned(), shown)
+    })
 }

@@ -4,8 +4,7 @@ use crate::cells::Distribution;
 use crate::metric::{Family, Kind, Label, Metric, Sources, open};
 use crate::readings::OriginRequestsReading;
 
-const SITE: Label =
-    open("site", "its first host, as configured; the first one of sites with the same origin");
+const SITE: Label = open("site", "its first host, as configured");
 const TARGET: Label = open("target", "the URL of the server");
 
 pub(super) const METRICS: &[Metric] = &[
@@ -23,9 +22,22 @@ pub(super) const METRICS: &[Metric] = &[
         },
     },
     Metric {
+        name: "penstock_origin_target_incomplete_total",
+        kind: Kind::Counter,
+        help: "Responses of a server of an origin whose body failed behind the head, by cause: `cut_short` if it ended before its length, `timeout`, `too_slow`, `malformed`, `trailer_too_large`. They are among the answered ones. What clients break off is not counted.",
+        labels: &[SITE, TARGET, open("reason", "see the meaning")],
+        read: |from, out| {
+            for server in &from.readings.origin_requests {
+                for (why, count) in &server.incomplete {
+                    out.sample(&[&server.site, &server.target, why], *count);
+                }
+            }
+        },
+    },
+    Metric {
         name: "penstock_origin_target_connect_seconds",
         kind: Kind::Histogram,
-        help: "Time to open a connection to a server of an origin: name, TCP and TLS.",
+        help: "Time to open a connection to a server of an origin: name, TCP and TLS. Sites with the same origin settings share connections: the site is that of the request for which it was opened.",
         labels: &[SITE, TARGET],
         read: |from, out| times(from, out, |server| &server.connect),
     },

@@ -13,7 +13,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "penstock_client_connections_total",
         kind: Kind::Counter,
-        help: "Connections whose first request a site has answered, by the kind of client that User-Agent names.",
+        help: "Connections whose first request a site has answered, by the kind of client, which User-Agent of this request and the fingerprint of the handshake (JA4) tell.",
         labels: &[CLIENT],
         read: |from, out| {
             out.each(|kind: ClientKind| from.metrics.sum(|shard| shard.clients[kind as usize].get()));
@@ -33,6 +33,21 @@ pub(super) const METRICS: &[Metric] = &[
             for ((kind, facts), count) in from.metrics.sum_by_label(|shard| &shard.client_handshakes) {
                 let resumed = if facts.resumed { "true" } else { "false" };
                 out.sample(&[kind.label(), facts.version, facts.cipher, resumed], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_client_handshake_seconds_total",
+        kind: Kind::Counter,
+        help: "Time that workers spent on these handshakes: their own signatures, key exchange and the rest, without what they waited for. Divided by `penstock_client_handshakes_total` it is what a handshake of such a client costs.",
+        labels: &[CLIENT, closed("resumed", &["true", "false"])],
+        read: |from, out| {
+            for kind in ClientKind::ALL {
+                for (place, resumed) in ["false", "true"].into_iter().enumerate() {
+                    let spent =
+                        from.metrics.sum(|shard| shard.client_handshake_time[*kind as usize][place].get());
+                    out.seconds(&[kind.label(), resumed], spent);
+                }
             }
         },
     },
@@ -88,6 +103,21 @@ pub(super) const METRICS: &[Metric] = &[
                 let heard = site.players();
                 if !heard.is_empty() {
                     out.sample(&[&site.name], estimate(heard.iter().map(|players| &players.sessions)));
+                }
+            }
+        },
+    },
+    Metric {
+        name: "penstock_player_client_sessions_total",
+        kind: Kind::Counter,
+        help: "Different sessions of players (CMCD `sid`) by kind of client, estimated with a standard error of 6.5 %.",
+        labels: &[SITE, CLIENT],
+        read: |from, out| {
+            for site in from.metrics.sites() {
+                let heard = site.players();
+                for kind in ClientKind::ALL.iter().filter(|_| !heard.is_empty()) {
+                    let of_kind = heard.iter().map(|players| &players.kinds[*kind as usize].sessions);
+                    out.sample(&[&site.name, kind.label()], estimate(of_kind));
                 }
             }
         },

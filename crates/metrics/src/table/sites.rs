@@ -4,6 +4,7 @@ use crate::cells::{Histogram, Scale};
 use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::metric::{Family, Kind, Label, Metric, Sources, closed, open};
 use crate::shard::{CarriedCounters, SiteOfWorkers};
+use crate::viewers::viewers;
 
 const SITE: Label = open("site", "its first host, as configured; `other` beyond 1,023 sites");
 
@@ -108,6 +109,31 @@ pub(super) const METRICS: &[Metric] = &[
                         site.sum(|counters| counters.slow[place].get()),
                     );
                 }
+            }
+        },
+    },
+    Metric {
+        name: "penstock_site_slow_viewers",
+        kind: Kind::Gauge,
+        help: "Different client addresses (of IPv6 networks of 64 bits) that in the last minute received a response of at least 64 KiB more slowly than a rendition needs, by the rates of `metrics.rates`; estimated with a standard error of 6.5 %.",
+        labels: &[SITE, open("rate", "bytes per second, as configured")],
+        read: |from, out| {
+            for site in from.metrics.sites() {
+                for (place, rate) in from.metrics.rates().iter().enumerate() {
+                    let slow = viewers(&site.viewers(), Some(place), from.metrics.second());
+                    out.sample(&[&site.name, &rate.to_string()], slow);
+                }
+            }
+        },
+    },
+    Metric {
+        name: "penstock_site_measured_viewers",
+        kind: Kind::Gauge,
+        help: "Different client addresses that in the last minute received a response of at least 64 KiB whose rate was measured, the slow ones included; estimated in the same way. None without `metrics.rates`.",
+        labels: &[SITE],
+        read: |from, out| {
+            for site in from.metrics.sites().iter().filter(|_| !from.metrics.rates().is_empty()) {
+                out.sample(&[&site.name], viewers(&site.viewers(), None, from.metrics.second()));
             }
         },
     },

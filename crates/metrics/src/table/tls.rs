@@ -1,8 +1,13 @@
 //! The metrics of TLS handshakes and ciphers.
 
 use crate::labels::{ChaCha20Cause, Direction, HandshakePart, LastResponse, Signer};
-use crate::metric::{Kind, Metric, closed, open};
+use crate::metric::{Kind, Label, Metric, closed, open};
 use crate::readings::Readings;
+
+const OPERATION: &[Label] = &[
+    open("part", "`key_exchange`, `signing`, `signing_remote`"),
+    open("algorithm", "the group of the key exchange, or the signature, such as `ecdsa_sha256`"),
+];
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {
@@ -72,6 +77,29 @@ pub(super) const METRICS: &[Metric] = &[
                         .distribution(|shard| &shard.handshake_parts[*signer as usize][*part as usize]);
                     out.distribution(&[part.label(), signer.label()], spent);
                 }
+            }
+        },
+    },
+    Metric {
+        name: "penstock_handshake_operations_total",
+        kind: Kind::Counter,
+        help: "Key exchanges and signatures of successful TLS handshakes, by algorithm. A suite of TLS 1.2 without forward secrecy has `rsa_decryption` in place of both.",
+        labels: OPERATION,
+        read: |from, out| {
+            for ((part, algorithm), count) in from.metrics.sum_by_label(|shard| &shard.handshake_algorithms) {
+                out.sample(&[part.label(), algorithm], count);
+            }
+        },
+    },
+    Metric {
+        name: "penstock_handshake_operation_seconds_total",
+        kind: Kind::Counter,
+        help: "Time of the worker for these operations; of `signing_remote` the time from the request for a signature to the answer.",
+        labels: OPERATION,
+        read: |from, out| {
+            let spent = from.metrics.sum_by_label(|shard| &shard.handshake_algorithm_time);
+            for ((part, algorithm), nanoseconds) in spent {
+                out.seconds(&[part.label(), algorithm], nanoseconds);
             }
         },
     },

@@ -1,6 +1,6 @@
 //! The metrics of workers.
 
-use crate::labels::Work;
+use crate::labels::{CpuMode, Work};
 use crate::metric::{Kind, Label, Metric, closed, open};
 
 const WORKER: Label = open("worker", "its number, from 0");
@@ -25,6 +25,20 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| {
             for (worker, shard) in from.metrics.shards.iter().enumerate() {
                 out.seconds(&[&worker.to_string()], shard.busy.total_nanoseconds.get());
+            }
+        },
+    },
+    Metric {
+        name: "penstock_worker_busy_mode_seconds_total",
+        kind: Kind::Counter,
+        help: "CPU time of the worker in the program (`user`) and in system calls (`system`), as the kernel divides it; read once a second.",
+        labels: &[WORKER, closed("mode", CpuMode::LABELS)],
+        read: |from, out| {
+            for (worker, shard) in from.metrics.shards.iter().enumerate() {
+                for mode in CpuMode::ALL {
+                    let spent = shard.busy.modes[*mode as usize].get();
+                    out.seconds(&[&worker.to_string(), mode.label()], spent);
+                }
             }
         },
     },

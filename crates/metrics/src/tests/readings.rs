@@ -184,5 +184,6 @@ fn full_origin_requests() -> OriginRequestsReading {
     counters.answered(Duration::from_millis(30));
     counters.ended(Duration::from_millis(40));
     counters.outcome("timeout");
+    counters.incomplete("cut_short");
     counters.reading("video.example", "http://192.0.2.1")
 }

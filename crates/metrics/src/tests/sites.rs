@@ -1,12 +1,12 @@
 //! Sites, their clients and players.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scrape::Scrape;
 use super::{Expected, FACTS, busy_metrics};
 use crate::{
-    Asked, CacheOutcome, Carried, ClientKind, HttpLabel, Metrics, PlayerSaid, RateId, Shard, ShortReason,
-    SiteId, SiteResponse, limits,
+    Asked, CacheOutcome, Carried, ClientKind, ClientMarks, HttpLabel, Metrics, NameHash, PlayerSaid, RateId,
+    Shard, ShortReason, SiteId, SiteResponse, limits,
 };
 
 const SITE_RESPONSE: SiteResponse = SiteResponse {
@@ -31,13 +31,17 @@ const ASKED: Asked<'_> = Asked {
     player: Some(&PLAYER_SAID),
     refused_path: Some("/film/none"),
     network: None,
-    user_agent: Some("player/1.0"),
+    client: ClientMarks {
+        user_agent: Some("player/1.0"),
+        ja4: None,
+        table: 0,
+        kind: &|| ClientKind::Television,
+    },
     bytes: 1_000,
 };
 
-const PLAYER_SAID: PlayerSaid<'_> = PlayerSaid {
-    kind: ClientKind::Television,
-    session: Some("session"),
+const PLAYER_SAID: PlayerSaid = PlayerSaid {
+    session: None,
     buffer: Some(Duration::from_secs(4)),
     starved: true,
     startup: false,
@@ -48,11 +52,14 @@ const PLAYER_SAID: PlayerSaid<'_> = PlayerSaid {
 /// Counts one of each event of a site.
 pub(super) fn count_site(shard: &Shard, (site, rate): (SiteId, RateId)) {
     shard.site_response(site, &SITE_RESPONSE);
-    shard.asked(&ASKED);
-    shard.client_connected(ClientKind::Phone, Some(&FACTS));
+    assert_eq!(shard.asked(&ASKED), ClientKind::Television);
+    shard.client_connected(ClientKind::Phone, Some((&FACTS, Duration::from_millis(2))));
     shard.client_connected(ClientKind::Phone, None);
-    shard.slower_than(site, rate);
-    shard.player_said(site, &PLAYER_SAID);
+    let needed = [(500_000, rate)];
+    let client = std::net::IpAddr::from([192, 0, 2, 1]);
+    [499_999, 500_000].iter().for_each(|rate| shard.received(site, (client, *rate), &needed, Instant::now()));
+    let said = PlayerSaid { session: Some(NameHash::of("session")), ..PLAYER_SAID };
+    shard.player_said(site, ClientKind::Television, &said);
 }
 
 #[test]
@@ -82,13 +89,23 @@ fn the_status_shows_sites_and_what_is_asked_for_most() {
     assert_eq!((&site["hit_requests"], &site["hit_bytes"]), (&2.into(), &2_000.into()));
     assert_eq!(site["by_class"]["2xx"], 2);
     assert_eq!(site["short"]["too_slow"], 2);
+    let phone = &status["clients"]["phone"];
+    assert_eq!((&phone["connections"], &phone["handshakes"]["full"]["count"]), (&4.into(), &2.into()));
+    assert_eq!(phone["handshakes"]["full"]["busy_seconds_mean"], 0.002);
+    assert_eq!(phone["handshakes"]["versions"]["TLSv1.3"]["share"], 1.0);
+    assert!(status["clients"]["tool"].is_null());
     let title = &status["top"]["titles"][0];
     assert_eq!(
         (&title["key"], &title["requests"], &title["bytes"], &title["error"]),
         (&"video.example/film/".into(), &2.into(), &2_000.into(), &0.into())
     );
+    assert_eq!((&site["slow"][0]["viewers"], &site["measured_viewers"]), (&1.into(), &1.into()));
     assert_eq!(site["players"]["starved"], 2);
     assert_eq!(site["players"]["sessions"], 1);
+    let television = &site["players"]["clients"]["television"];
+    assert_eq!((&television["requests"], &television["sessions"]), (&2.into(), &1.into()));
+    assert_eq!(title["clients"]["television"]["requests"], 2);
+    assert_eq!(title["players"]["starved"], 2);
     assert_eq!(status["top"]["starved_titles"][0]["requests"], 2);
     assert_eq!(status["top"]["not_found"][0]["key"], "video.example/film/none");
     assert_eq!(status["top"]["user_agents"][0]["key"], "player/1.0");
@@ -109,14 +126,20 @@ fn the_counters_of_sites_clients_and_players_are_summed() {
         ("penstock_site_delivery_rate_bytes_per_second_bucket", &[("le", "1000000")], 2.0),
         ("penstock_site_round_trip_seconds_sum", &[("version", "h2")], 0.04),
         ("penstock_client_connections_total", &[("client", "phone")], 4.0),
+        ("penstock_client_handshake_seconds_total", &[("client", "phone"), ("resumed", "false")], 0.004),
+        ("penstock_client_handshake_seconds_total", &[("client", "phone"), ("resumed", "true")], 0.0),
         ("penstock_client_handshakes_total", &[("client", "phone"), ("version", "TLSv1.3")], 2.0),
         ("penstock_site_slow_responses_total", &[("rate", "500000")], 2.0),
+        ("penstock_site_slow_viewers", &[("site", "video.example"), ("rate", "500000")], 1.0),
+        ("penstock_site_measured_viewers", &[("site", "video.example")], 1.0),
         ("penstock_player_requests_total", &[("client", "television")], 2.0),
         ("penstock_player_starved_requests_total", &[("client", "television")], 2.0),
         ("penstock_player_startup_requests_total", &[("client", "television")], 0.0),
         ("penstock_player_buffer_seconds_sum", &[("client", "television")], 8.0),
         ("penstock_player_throughput_ratio_sum", &[("client", "television")], 3.0),
         ("penstock_player_sessions_total", &[("site", "video.example")], 1.0),
+        ("penstock_player_client_sessions_total", &[("client", "television")], 1.0),
+        ("penstock_player_client_sessions_total", &[("client", "phone")], 0.0),
         ("penstock_site_retransmitted_ratio_sum", &[("version", "h2")], 0.1),
         ("penstock_site_retransmitted_ratio_bucket", &[("le", "0.05")], 2.0),
     ];

@@ -109,7 +109,7 @@ impl Connections {
             tried.add(index);
             match self.ask(origin, index, fetch, body, watch.as_ref()).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report_response(index);
+                    origin.report_response(index, fetch);
                     if !repeatable || !fetch.is_declined_as_changed(response.status(), response.fields()) {
                         return Ok(response);
                     }
@@ -123,7 +123,7 @@ impl Connections {
                     continue;
                 }
                 Ok(response) => {
-                    origin.report_refusal(index, &fetch.target, response.status());
+                    origin.report_refusal(index, fetch, response.status());
                     declined = Some(response);
                     if retries == 0 {
                         break;
@@ -132,8 +132,7 @@ impl Connections {
                 }
                 Err(failed) => {
                     error = failed.error;
-                    let target = failed.unsent.is_none().then_some(fetch.target.as_str());
-                    origin.report_failure(index, target, error);
+                    origin.report_failure(index, fetch, failed.unsent.is_some(), error);
                     match failed.unsent {
                         Some(unsent) => {
                             body = unsent;
@@ -163,7 +162,7 @@ impl Connections {
         };
         let head = exchange::head_for(origin, server, fetch).map_err(Failed::new)?;
         let limits = origin.limits();
-        let mut active = ActiveRequest::new(origin, index, fetch.trace.as_ref());
+        let mut active = ActiveRequest::new(origin, index, fetch);
         loop {
             let mut pooled = match connection(&self.pools, origin, (index, server), fetch.client).await {
                 Ok(pooled) => pooled,

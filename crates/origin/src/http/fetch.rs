@@ -12,7 +12,7 @@ use super::body::Outgoing;
 use super::error::OriginError;
 use super::framing::is_twin_of_any;
 use super::interim::InterimHeads;
-use super::server::ServerId;
+use super::server::{ServerId, SiteCounters};
 use super::trace::UpstreamTrace;
 
 /// A request to an origin.
@@ -44,6 +44,8 @@ pub struct Fetch {
     pub upgrade: Option<Arc<str>>,
     /// Where the server and the times of the request are noted, if they are logged.
     pub trace: Option<UpstreamTrace>,
+    /// The counters of the site that asks, at the origin that is asked.
+    pub counters: Option<SiteCounters>,
 }
 
 /// Fields of a request that belong to one connection (RFC 9110 §7.6.1), or that are written here.
@@ -81,6 +83,7 @@ impl Fetch {
             interim: None,
             upgrade: None,
             trace: None,
+            counters: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! An origin: servers with the same content, and the health of each.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,9 +13,10 @@ use penstock_sys::lock::Unpoisoned;
 
 use super::balance::{Balance, HealthChange, ServerOrder, TriedServers};
 use super::error::{OriginError, OriginFault};
+use super::fetch::Fetch;
 use super::lookup::NameLookups;
 use super::s3::Signer;
-use super::server::{Server, ServerId};
+use super::server::{Server, ServerId, SiteCounters};
 use super::settings::{BalanceBy, OriginLimits, OriginSettings};
 
 /// Servers with the same content. Shared by all workers.
@@ -26,6 +28,8 @@ pub struct HttpOrigin {
     redirect_lookups: Vec<Arc<NameLookups>>,
     signer: Option<Signer>,
     balance: Mutex<Balance>,
+    /// The counters of each site that asks it, by name.
+    sites: Mutex<BTreeMap<String, SiteCounters>>,
     /// When each server is checked next.
     due: Mutex<Vec<Instant>>,
 }
@@ -63,7 +67,8 @@ impl HttpOrigin {
         let redirect_lookups = settings.redirect_hosts.iter().map(lookups).collect();
         let signer = settings.s3.as_ref().and_then(Signer::new);
         let due = Mutex::new(vec![Instant::now(); settings.servers.len()]);
-        Arc::new(Self { id, settings, servers, redirect_lookups, signer, balance, due })
+        let sites = Mutex::default();
+        Arc::new(Self { id, settings, servers, redirect_lookups, signer, balance, sites, due })
     }
 
     /// Whether it was made of these settings.
@@ -74,6 +79,15 @@ impl HttpOrigin {
     /// Whether the query of a target is never sent, so that it must not be part of a key: true of buckets.
     pub fn ignores_query(&self) -> bool {
         self.settings.s3.is_some()
+    }
+
+    /// The counters of a site, which a request to this origin names. They stay as long as the site has them: a reload that changes
+    /// neither keeps them.
+    pub fn counters_of(&self, site: &str) -> SiteCounters {
+        let mut sites = self.sites.lock().unpoisoned();
+        sites.retain(|name, counters| name == site || counters.is_shared());
+        let new = || SiteCounters::new(self.servers.len());
+        sites.entry(site.to_owned()).or_insert_with(new).clone()
     }
 
     /// The present state of its servers.
@@ -237,30 +251,34 @@ impl HttpOrigin {
     }
 
     /// Counts a response.
-    pub(super) fn report_response(&self, index: usize) {
-        self.count(index, ANSWERED);
+    pub(super) fn report_response(&self, index: usize, fetch: &Fetch) {
+        self.count(index, fetch, ANSWERED);
         self.report(index, true);
     }
 
-    /// Counts an error that the server gave to a request for `target`; `None` if it has seen nothing of the request.
-    pub(super) fn report_failure(&self, index: usize, target: Option<&str>, error: OriginError) {
-        self.count(index, error.label());
-        match target {
+    /// Counts an error that the server gave to a request; `is_unsent`: it has seen nothing of the request.
+    pub(super) fn report_failure(&self, index: usize, fetch: &Fetch, is_unsent: bool, error: OriginError) {
+        self.count(index, fetch, error.label());
+        match is_unsent {
             _ if !is_of_server(error) => {}
-            Some(target) => self.report_path(index, target),
-            None => self.report(index, false),
+            false => self.report_path(index, &fetch.target),
+            true => self.report(index, false),
         }
     }
 
-    fn count(&self, index: usize, outcome: &'static str) {
-        if let Some(server) = self.server(index) {
-            server.counters.outcome(outcome);
-        }
+    fn count(&self, index: usize, fetch: &Fetch, outcome: &'static str) {
+        let server = self.server(index).map(|server| &server.counters);
+        let site = fetch.counters.as_ref().and_then(|counters| counters.of(index));
+        server.into_iter().chain(site).for_each(|counters| counters.outcome(outcome));
     }
 
-    /// Requests to its servers, counted for this site.
-    pub fn requests(&self, site: &str) -> impl Iterator<Item = OriginRequestsReading> {
-        self.servers.iter().map(move |server| server.counters.reading(site, &server.url.to_string()))
+    /// Requests of this site to its servers.
+    pub fn requests(&self, site: &str) -> Vec<OriginRequestsReading> {
+        let counters = self.sites.lock().unpoisoned().get(site).cloned();
+        let of_server = |(index, server): (usize, &Server)| {
+            Some(counters.as_ref()?.of(index)?.reading(site, &server.url.to_string()))
+        };
+        self.servers.iter().enumerate().filter_map(of_server).collect()
     }
 
     fn report(&self, index: usize, good: bool) {
@@ -268,13 +286,13 @@ impl HttpOrigin {
         self.log_change(index, change);
     }
 
-    /// Counts a response to a request for `target` that says that the server cannot answer now.
-    pub(super) fn report_refusal(&self, index: usize, target: &str, status: u16) {
-        self.count(index, "refused");
+    /// Counts a response that says that the server cannot answer now.
+    pub(super) fn report_refusal(&self, index: usize, fetch: &Fetch, status: u16) {
+        self.count(index, fetch, "refused");
         if let Some(server) = self.server(index) {
             server.set_fault(format!("it answers {status}"));
         }
-        self.report_path(index, target);
+        self.report_path(index, &fetch.target);
     }
 
     fn report_path(&self, index: usize, target: &str) {

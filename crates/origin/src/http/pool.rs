@@ -115,7 +115,6 @@ pub(super) async fn connection<C: Poolable, P: Deref<Target = Pools<C>>>(
         Ok(opened) => {
             let connected_after = began.elapsed();
             let opened = Rested { connection: opened?, opened: began + connected_after, connected_after };
-            server.counters.connected(connected_after);
             Ok(lend(opened, false, pools, origin, index))
         }
         Err(_) => {

@@ -35,10 +35,7 @@ pub struct OriginResponse<'c> {
 /// The connection that a response arrives on.
 pub(super) enum ResponseConnection<'c> {
     /// One of the worker's, given back at the end of the body.
-    Pooled(
-        PooledConnection<Sender, &'c Pools<Sender>>,
-        #[expect(dead_code, reason = "counts the request until it is dropped")] ActiveRequest,
-    ),
+    Pooled(PooledConnection<Sender, &'c Pools<Sender>>, ActiveRequest),
     /// A connection for this response only.
     Own(#[expect(dead_code, reason = "dropping it closes the connection")] Sender),
 }
@@ -131,6 +128,14 @@ impl<'c> OriginResponse<'c> {
     /// [`OriginError::Timeout`], [`OriginError::TooSlow`], [`OriginError::CutShort`], or [`OriginError::Malformed`] for
     /// broken chunks and trailers that are too long.
     pub async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
+        let next = self.next_piece().await;
+        if let (Err(error), Some(ResponseConnection::Pooled(_, active))) = (&next, &mut self.connection) {
+            active.broke_off(*error);
+        }
+        next
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, OriginError> {
         loop {
             let body = self.response.body_mut();
             let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));

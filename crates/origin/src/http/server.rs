@@ -28,6 +28,27 @@ impl ServerId {
     }
 }
 
+/// The counters of one site for each server of an origin. Those of the server itself count for all sites.
+#[derive(Clone, Debug)]
+pub struct SiteCounters(Arc<[OriginCounters]>);
+
+impl SiteCounters {
+    /// Counters for so many servers.
+    pub(super) fn new(servers: usize) -> Self {
+        Self((0..servers).map(|_| OriginCounters::default()).collect())
+    }
+
+    /// The counters for the server at a place among those of the origin.
+    pub(super) fn of(&self, index: usize) -> Option<&OriginCounters> {
+        self.0.get(index)
+    }
+
+    /// Whether a site or a request has them as well.
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
 /// One server of an origin.
 pub(super) struct Server {
     pub(super) url: OriginUrl,

@@ -28,7 +28,7 @@ fn site() -> &'static Arc<HttpSite> {
             [].into_iter(),
             None,
             &FieldRules::default(),
-            &[],
+            ("", &[]),
         )
     })
 }

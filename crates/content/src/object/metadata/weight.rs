@@ -60,7 +60,7 @@ fn a_small_object_that_is_kept_takes_less_than_its_share_of_the_budget() {
         [].into_iter(),
         None,
         &FieldRules::default(),
-        &[],
+        ("", &[]),
     );
     let keep = |number: u64| {
         let target = format!("/tiny/1-{number}");

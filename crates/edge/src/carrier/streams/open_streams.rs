@@ -28,6 +28,8 @@ use crate::worker::Worker;
 pub(crate) struct ConnectionFacts {
     pub(crate) client: SocketAddr,
     pub(crate) tls: Option<HandshakeFacts>,
+    /// What the handshake cost the worker.
+    pub(crate) handshake_busy: Duration,
     pub(crate) ja4: Option<Ja4>,
     pub(crate) client_certificate: Option<Box<str>>,
     /// Where the same is served over HTTP/3, for connections of other versions.
@@ -75,11 +77,12 @@ impl<M: Multiplexer> SharedConnection<M> {
 
     /// The connection, before its first stream.
     pub(crate) fn carrier_without_stream(&self) -> CarriedBy<'_> {
-        let ConnectionFacts { client, tls, ja4, client_certificate, .. } = &self.facts;
+        let ConnectionFacts { client, tls, handshake_busy, ja4, client_certificate, .. } = &self.facts;
         CarriedBy {
             worker: &self.worker,
             client: *client,
             tls: *tls,
+            handshake_busy: *handshake_busy,
             ja4: *ja4,
             client_certificate: client_certificate.as_deref(),
             outlet: self.outlet.get(),

@@ -324,6 +324,7 @@ fn shared(worker: &Rc<Worker>, protocol: Scripted) -> Rc<SharedConnection<Script
     let facts = ConnectionFacts {
         client,
         tls: None,
+        handshake_busy: Duration::ZERO,
         ja4: None,
         client_certificate: None,
         rules: None,

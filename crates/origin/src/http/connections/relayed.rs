@@ -53,11 +53,11 @@ impl Connections {
             tried.add(index);
             match self.relay_from(origin, index, fetch).await {
                 Ok(response) if !is_gateway_error(response.status()) => {
-                    origin.report_response(index);
+                    origin.report_response(index, fetch);
                     return Ok(response);
                 }
                 Ok(response) => {
-                    origin.report_refusal(index, &fetch.target, response.status());
+                    origin.report_refusal(index, fetch, response.status());
                     if retries == 0 {
                         return Ok(response);
                     }
@@ -65,8 +65,7 @@ impl Connections {
                 }
                 Err(failed) => {
                     error = failed.error;
-                    let target = (!failed.is_unsent).then_some(fetch.target.as_str());
-                    origin.report_failure(index, target, error);
+                    origin.report_failure(index, fetch, failed.is_unsent, error);
                     if failed.is_unsent {
                         continue;
                     }
@@ -92,7 +91,7 @@ impl Connections {
         let sent = |error| Failed { error, is_unsent: false };
         let request = bytes_of(&head_for(origin, server, fetch).map_err(sent)?);
         let limits = origin.limits();
-        let mut active = ActiveRequest::new(origin, index, fetch.trace.as_ref());
+        let mut active = ActiveRequest::new(origin, index, fetch);
         loop {
             let opened = connection(Rc::clone(&self.streams), origin, (index, server), fetch.client).await;
             let mut pooled = opened.map_err(unsent)?;

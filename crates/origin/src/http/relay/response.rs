@@ -13,17 +13,19 @@ use hyper::body::Bytes;
 use hyper::header::HeaderMap;
 use penstock_http::BodyFraming;
 use penstock_http::body::BodyDecoder;
+use penstock_metrics::OriginCounters;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::head::{Delimiter, Head};
 use super::stream::Stream;
 use crate::http::error::OriginError;
-use crate::http::fetch::NOT_PASSED_ON;
+use crate::http::fetch::{Fetch, NOT_PASSED_ON};
 use crate::http::framing::remove_twins;
 use crate::http::origin::HttpOrigin;
 use crate::http::pool::{PooledConnection, Pools};
 use crate::http::rate::RateMeter;
+use crate::http::server::SiteCounters;
 use crate::http::settings::OriginLimits;
 use crate::http::trace::{Upstream, UpstreamTrace};
 
@@ -67,30 +69,48 @@ enum Rest {
 pub(in crate::http) struct ActiveRequest {
     origin: Arc<HttpOrigin>,
     index: usize,
+    /// The counters of the site.
+    site: Option<SiteCounters>,
     /// When the request was sent to which a response has come.
     asked: Option<Instant>,
+    /// Whether the body of the response has failed.
+    is_incomplete: bool,
     /// Where its steps are noted, and its number there.
     trace: Option<(UpstreamTrace, u32)>,
 }
 
 impl ActiveRequest {
-    pub(in crate::http) fn new(
+    pub(in crate::http) fn new(origin: &Arc<HttpOrigin>, index: usize, fetch: &Fetch) -> Self {
+        let trace = fetch.trace.as_ref().zip(origin.server(index));
+        let trace = trace.map(|(trace, server)| (trace.clone(), trace.begin(server.url.to_string())));
+        Self::of(origin, index, fetch.counters.clone(), trace)
+    }
+
+    fn of(
         origin: &Arc<HttpOrigin>,
         index: usize,
-        trace: Option<&UpstreamTrace>,
+        site: Option<SiteCounters>,
+        trace: Option<(UpstreamTrace, u32)>,
     ) -> Self {
-        let server = origin.server(index);
-        if let Some(server) = server {
+        if let Some(server) = origin.server(index) {
             server.active.fetch_add(1, Ordering::Relaxed);
         }
-        let noted =
-            trace.zip(server).map(|(trace, server)| (trace.clone(), trace.begin(server.url.to_string())));
-        Self { origin: Arc::clone(origin), index, asked: None, trace: noted }
+        Self { origin: Arc::clone(origin), index, site, asked: None, is_incomplete: false, trace }
     }
 
     /// Notes that a connection was opened for the request, after this time.
     pub(in crate::http) fn connected(&self, after: Option<Duration>) {
+        if let Some(after) = after {
+            self.count(|counters| counters.connected(after));
+        }
         self.note(|seen| seen.connect = after);
+    }
+
+    /// Counts for the server, and for the site at this server.
+    fn count(&self, step: impl Fn(&OriginCounters)) {
+        let server = self.origin.server(self.index).map(|server| &server.counters);
+        let site = self.site.as_ref().and_then(|counters| counters.of(self.index));
+        server.into_iter().chain(site).for_each(step);
     }
 
     fn note(&self, step: impl FnOnce(&mut Upstream)) {
@@ -102,10 +122,15 @@ impl ActiveRequest {
     /// Counts the head of the response to a request that was sent at `asked`.
     pub(in crate::http) fn answered(&mut self, asked: Instant) {
         self.asked = Some(asked);
-        if let Some(server) = self.origin.server(self.index) {
-            server.counters.answered(asked.elapsed());
-        }
+        self.count(|counters| counters.answered(asked.elapsed()));
         self.note(|seen| seen.first_byte = Some(asked.elapsed()));
+    }
+
+    /// Counts that the body of the response has failed, once.
+    pub(in crate::http) fn broke_off(&mut self, error: OriginError) {
+        if !std::mem::replace(&mut self.is_incomplete, true) {
+            self.count(|counters| counters.incomplete(error.label()));
+        }
     }
 }
 
@@ -113,10 +138,10 @@ impl Drop for ActiveRequest {
     fn drop(&mut self) {
         if let Some(server) = self.origin.server(self.index) {
             server.active.fetch_sub(1, Ordering::Relaxed);
-            if let Some(asked) = self.asked {
-                server.counters.ended(asked.elapsed());
-                self.note(|seen| seen.whole = Some(asked.elapsed()));
-            }
+        }
+        if let Some(asked) = self.asked {
+            self.count(|counters| counters.ended(asked.elapsed()));
+            self.note(|seen| seen.whole = Some(asked.elapsed()));
         }
     }
 }
@@ -156,7 +181,7 @@ impl RelayedResponse {
     /// The connection, if the server has switched it to the protocol that was asked for. Nothing else comes on it then.
     pub fn take_switched(&mut self) -> Option<Upgraded> {
         let connection = self.connection.take_if(|_| self.head.status == SWITCHED)?;
-        let active = ActiveRequest::new(&self.active.origin, self.active.index, None);
+        let active = ActiveRequest::of(&self.active.origin, self.active.index, None, None);
         Some(Upgraded::new(connection, std::mem::take(&mut self.read), active))
     }
 
@@ -212,7 +237,13 @@ impl RelayedResponse {
     /// # Errors
     /// [`OriginError::TooSlow`].
     pub fn count_wait(&mut self, waited: Duration, moved: usize) -> Result<(), OriginError> {
-        self.meter.record(waited, moved, &self.limits.minimum_rate)
+        let counted = self.meter.record(waited, moved, &self.limits.minimum_rate);
+        counted.inspect_err(|error| self.active.broke_off(*error))
+    }
+
+    /// Counts that bytes which were to be moved from the socket did not come.
+    pub fn count_fault(&mut self, error: OriginError) {
+        self.active.broke_off(error);
     }
 
     /// Notes that all bytes have been moved from the socket.
@@ -226,6 +257,11 @@ impl RelayedResponse {
     /// [`OriginError::Timeout`], [`OriginError::TooSlow`], [`OriginError::CutShort`], or [`OriginError::Malformed`] and
     /// [`OriginError::TrailerTooLarge`] for broken chunks.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>, OriginError> {
+        let next = self.next_pieces().await;
+        next.inspect_err(|error| self.active.broke_off(*error))
+    }
+
+    async fn next_pieces(&mut self) -> Result<Option<Vec<Bytes>>, OriginError> {
         loop {
             if matches!(self.rest, Rest::Nothing) {
                 return Ok(None);

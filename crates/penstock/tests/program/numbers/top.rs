@@ -40,6 +40,32 @@ fn titles_and_refused_paths_are_counted_by_requests_and_bytes() {
 }
 
 #[test]
+fn a_segment_of_the_path_names_the_title_if_a_pattern_says_so() {
+    let sites = "- {hosts: [a.test], origin: {directory: root}, title_patterns: [\"/{title}/*\"]}\n\
+                 - {hosts: [b.test], origin: {directory: root}}";
+    let setup = Setup::new().sites(sites);
+    let server = setup.section("metrics: {title_patterns: [\"/vod/{title}/*\"]}").start();
+    for name in ["vod/film/720p/1.m4s", "clip.mp4"] {
+        std::fs::create_dir_all(server.path(name).parent().unwrap()).unwrap();
+        server.file(name, 1_000);
+    }
+    let mut client = Client::plain(&server);
+    for host in ["a.test", "b.test"] {
+        for path in ["/vod/film/720p/1.m4s", "/clip.mp4"] {
+            // The player names something else, which counts only where no pattern matches.
+            let said = "CMCD-Session: cid=\"player's\"";
+            let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{said}\r\n\r\n");
+            assert_eq!(client.request(head).status, 200, "{host}{path}");
+        }
+    }
+    for title in ["a.test vod", "a.test player's", "b.test film", "b.test player's"] {
+        let entry =
+            until(title, || Some(top_entry(&server, "titles", title)).filter(|entry| !entry.is_null()));
+        assert_eq!((&entry["requests"], &entry["bytes"]), (&1.into(), &1_000.into()), "{title}");
+    }
+}
+
+#[test]
 fn networks_and_user_agents_are_counted_and_what_clients_say_is_bounded_and_escaped() {
     let setup = Setup::new().listeners(&["proxy_protocol: true"]);
     let server = setup.sites("- {hosts: [localhost], origin: {directory: root}}").start();

@@ -13,7 +13,15 @@ fn site() -> Arc<HttpSite> {
 
 fn site_of(url: &str) -> Arc<HttpSite> {
     let origin = HttpOrigin::new(vec![(OriginUrl::parse(url).unwrap(), 1)]);
-    HttpSite::new(&origin, &CachePolicy::default(), &[], [].into_iter(), None, &FieldRules::default(), &[])
+    HttpSite::new(
+        &origin,
+        &CachePolicy::default(),
+        &[],
+        [].into_iter(),
+        None,
+        &FieldRules::default(),
+        ("", &[]),
+    )
 }
 
 fn metadata(site: &Arc<HttpSite>, since: Instant) -> ObjectMetadata {
