@@ -59,7 +59,7 @@ const LIAR: Alerts = &["KeyserverLies", "PenstockHandshakesFail"];
 const TOKEN: Alerts = &["HardwareModuleDown"];
 
 /// All that fire here.
-pub(super) const ALERTS: [Alerts; 24] = [
+pub(super) const ALERTS: [Alerts; 25] = [
     STOPPED,
     ORIGIN,
     SLOW,
