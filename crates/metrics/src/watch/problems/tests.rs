@@ -123,7 +123,9 @@ impl Scene {
     fn certificate_ends(&self, seconds: u64) {
         let not_after_seconds = at(seconds).duration_since(UNIX_EPOCH).unwrap().as_secs();
         let subject = "video.example".to_owned();
-        self.metrics.set_certificates(vec![CertificateExpiry { subject, kind: "ecdsa", not_after_seconds }]);
+        let late_seconds = not_after_seconds - 14 * 24 * 3600;
+        let expiry = CertificateExpiry { subject, kind: "ecdsa", not_after_seconds, late_seconds };
+        self.metrics.set_certificates(vec![expiry]);
     }
 
     fn order(&mut self, clock: Option<&str>, error: Option<&str>) {
@@ -160,7 +162,6 @@ impl Scene {
     fn players(&self, count: usize, starved: bool) {
         let site = self.metrics.site("video.example");
         let said = PlayerSaid {
-            kind: ClientKind::Browser,
             session: None,
             buffer: None,
             starved,
@@ -168,7 +169,7 @@ impl Scene {
             malformed: false,
             throughput: None,
         };
-        (0..count).for_each(|_| self.metrics.shard(0).player_said(site, &said));
+        (0..count).for_each(|_| self.metrics.shard(0).player_said(site, ClientKind::Browser, &said));
     }
 }
 
