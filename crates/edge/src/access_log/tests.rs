@@ -143,7 +143,9 @@ fn full_record() -> Record {
 
 #[test]
 fn the_configuration_knows_every_field() {
-    let line = line_of(&full_record());
+    let record =
+        with(full_record(), "4bf92f3577b34da6a3ce929d0e0e4736", |record, text| record.trace_id = Some(text));
+    let line = line_of(&record);
     let names = line.as_object().unwrap().iter().flat_map(|(name, value)| match value {
         Value::Object(part) => part.keys().map(|inner| format!("{name}.{inner}")).collect(),
         _ => vec![name.clone()],
