@@ -134,7 +134,9 @@ impl Migration {
                 }
             };
             let paths: Vec<_> = quic.path_stats().map(status).collect();
-            self.note(&paths, self.count > before);
+            if self.note(&paths, self.count > before) {
+                let _gone = quic.probe_path(self.active.local, self.active.client);
+            }
         }
     }
 
@@ -149,27 +151,33 @@ impl Migration {
     }
 
     /// `has_migrated` says that the library has validated the client's new address.
-    fn note(&mut self, paths: &[PathStatus], has_migrated: bool) {
+    ///
+    /// Returns whether the address in use is to be challenged again. The library does so at a timeout of that path, which does not come
+    /// if a later packet of it was acknowledged.
+    fn note(&mut self, paths: &[PathStatus], has_migrated: bool) -> bool {
         let other = |status: &PathStatus| status.path != self.first;
         let is_unprobed = paths.iter().any(|path| other(path) && (path.is_active || !path.is_validated));
         self.datagram_bytes = if is_unprobed { UNPROBED_DATAGRAM_BYTES } else { MAX_DATAGRAM_BYTES };
 
-        let Some(active) = paths.iter().find(|path| path.is_active) else { return };
+        let Some(active) = paths.iter().find(|path| path.is_active) else { return false };
         if active.path != self.active {
             self.left.retain(|left| left.path != active.path);
             let path = std::mem::replace(&mut self.active, active.path);
             self.left.push(LeftPath { path, timeouts: 0, timeouts_before: 0, is_due: false });
         }
+        let mut has_timeout = false;
         self.left.retain_mut(|left| {
             let Some(status) = paths.iter().find(|status| status.path == left.path) else { return false };
             if has_migrated {
                 left.timeouts_before = status.timeouts;
             }
             // A full congestion window takes the packet after a timeout only.
+            has_timeout |= status.timeouts > left.timeouts;
             left.is_due |= active.is_validated && (has_migrated || status.timeouts > left.timeouts);
             left.timeouts = status.timeouts;
             true
         });
+        has_timeout && !active.is_validated
     }
 
     /// Writes the packet of a left path that is due, if there is one. Returns its length and where it goes. The connection has
@@ -216,9 +224,11 @@ mod tests {
         // The new address is not proven yet.
         let mut second = status(2, true, 0);
         second.is_validated = false;
-        migration.note(&[status(1, false, 4), second], false);
+        migration.note(&[status(1, false, 3), second], false);
+        assert!(!migration.note(&[status(1, false, 3), second], false));
+        assert!(migration.note(&[status(1, false, 4), second], false), "it is challenged again");
         assert!(due(&mut migration).is_empty());
-        migration.note(&[status(1, false, 4), status(2, true, 0)], true);
+        assert!(!migration.note(&[status(1, false, 4), status(2, true, 0)], true));
         assert_eq!(due(&mut migration), [1]);
         migration.note(&[status(1, false, 4), status(2, true, 5)], false);
         assert!(due(&mut migration).is_empty(), "a timeout of the path in use");

@@ -49,8 +49,11 @@ fn client_config() -> quiche::Config {
     config
 }
 
+/// After so long without a packet a client asks whether its server is there.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// Which datagrams of a link are lost or held back behind the next one, by their number.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Weather {
     Fair,
     Loses(usize),
@@ -171,6 +174,8 @@ struct Client {
     goaway: Option<u64>,
     /// The longest datagram since its address changed.
     longest: usize,
+    /// When it has heard of the server, or has asked whether that is there.
+    heard: Instant,
 }
 
 impl Client {
@@ -190,11 +195,22 @@ impl Client {
             resets,
             goaway: None,
             longest: 0,
+            heard: Instant::now(),
+        }
+    }
+
+    /// Clients that wait for a response ask from time to time whether the server is there. Without that a server which was moved
+    /// knows no address to which it may send enough (RFC 9000 section 8.1).
+    fn ask_after_silence(&mut self) {
+        if self.heard.elapsed() > SILENCE {
+            self.heard = Instant::now();
+            let _ended = self.quic.send_ack_eliciting();
         }
     }
 
     fn receive(&mut self, datagram: &mut [u8]) {
         self.longest = self.longest.max(datagram.len());
+        self.heard = Instant::now();
         let info = quiche::RecvInfo { from: server_address(), to: self.local };
         let _not_of_this_connection = self.quic.recv(datagram, info);
         if self.quic.is_established() && self.http.is_none() {
@@ -271,10 +287,12 @@ impl Pair {
         while !is_done(self) {
             assert!(
                 Instant::now() < give_up,
-                "{:?}, {} bytes of a body",
+                "{:?}, {:?}, {} bytes of a response",
+                self.to_client.weather,
                 self.server.events,
-                self.server.received.len()
+                self.client.content.len()
             );
+            self.client.ask_after_silence();
             let mut packet = [0; MAX_DATAGRAM_BYTES];
             while let Ok((length, info)) = self.client.quic.send(&mut packet) {
                 // An address that the client has left is gone.
