@@ -11,9 +11,9 @@ use crate::top::EntryCounts;
 const SESSION_REGISTERS: usize = 64;
 
 /// Upper bounds of the lengths of buffers of a title's players, in milliseconds; one more bucket has no bound.
-const BUFFERS: [u64; 4] = [1_000, 4_000, 10_000, 30_000];
+pub(crate) const BUFFERS: [u64; 4] = [1_000, 5_000, 10_000, 30_000];
 /// Upper bounds of the throughput of a title's players as a multiple of the bitrate, in thousandths; one more has no bound.
-const THROUGHPUTS: [u64; 3] = [1_000, 1_500, 3_000];
+pub(crate) const THROUGHPUTS: [u64; 3] = [1_000, 1_500, 3_000];
 
 /// The requests for one title, in little memory: there is one for each entry of a table of titles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use crate::labels::{CacheOutcome, ClientKind, HttpLabel, ShortReason, StatusClas
 use crate::players::{KindOfPlayer, PlayerCounters};
 use crate::registry::Metrics;
 use crate::shard::{CacheCounters, SiteOfWorkers};
+use crate::titles::{BUFFERS, THROUGHPUTS};
 use crate::viewers::viewers;
 
 impl Metrics {
@@ -86,12 +87,9 @@ fn players(heard: &[&PlayerCounters]) -> Option<Json> {
     })
 }
 
-/// Upper bounds of buffers in seconds, and of throughput as a multiple of the bitrate: bounds of their histograms.
-const BUFFERS: [f64; 4] = [1.0, 5.0, 10.0, 30.0];
-const THROUGHPUTS: [f64; 3] = [1.0, 1.5, 3.0];
-
-/// The requests in few buckets. A bucket has its upper bound, the last one none.
-fn coarse(of: &Distribution, bounds: &[f64], unit: &str) -> Vec<Json> {
+/// The requests in few buckets, whose bounds in thousandths are some of the histogram's. A bucket has its upper bound, the last one
+/// none.
+fn coarse(of: &Distribution, bounds: &[u64], unit: &str) -> Vec<Json> {
     let mut lower = 0.0;
     let mut bucket = |upper: Option<f64>| {
         let within = |bound: f64| bound > lower && upper.is_none_or(|upper| bound <= upper);
@@ -99,7 +97,7 @@ fn coarse(of: &Distribution, bounds: &[f64], unit: &str) -> Vec<Json> {
         lower = upper.unwrap_or(lower);
         json!({unit: upper, "requests": requests})
     };
-    bounds.iter().copied().map(Some).chain([None]).map(&mut bucket).collect()
+    bounds.iter().map(|bound| Some(*bound as f64 / 1000.0)).chain([None]).map(&mut bucket).collect()
 }
 
 /// What players on one kind of client say, with its name; `None` if none has said anything.
