@@ -143,7 +143,7 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   for (const absent of ['players', 'acme', 'slow-sites', 'starved-titles', 'peers', 'keyservers', 'store', 'key-clients']) assert.equal(await shown(absent).isVisible(), false, absent);
   const status = await (await fetch(`http://${server.admin}/status.json`)).json();
   Object.assign(status, {
-    sites: [{ name: MARKUP, requests: 7, bytes: 4096, cache_bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2 }],
+    sites: [{ name: MARKUP, requests: 7, bytes: 4096, cache_bytes: 2048, hit_requests: 6, hit_bytes: 1024, measured: 8, slow: [{ bytes_per_second: 125000, responses: 2, viewers: 3 }], measured_viewers: 4,
       players: { requests: 200, starved: 5, startup: 3, sessions: 4, buffer: [1, 2, 3, 4, 10].map((requests) => ({ requests })), throughput: [1, 0, 3, 4].map((requests) => ({ requests })) } }],
     origins: { requests: { answered: 9, timeout: 1 }, servers: [{ url: 'http://192.0.2.1', up: true, fault: '', connections: 2, waiting: 0, mean_seconds: 0.003 }],
       sites: [{ site: MARKUP, url: 'http://192.0.2.1', requests: { answered: 9, timeout: 1 }, connect: { count: 2, seconds: 0.0024 },
@@ -181,7 +181,8 @@ test('a section is shown when its data is there and hidden when it is not', asyn
   await row('peers', 'edge2').getByText('7', { exact: true }).waitFor();
   await shown('players').getByText('2.5%', { exact: true }).waitFor();
   await shown('starved-titles').getByText(MARKUP).waitFor();
-  await shown('slow-sites').getByText('below 1 Mbit/s').waitFor();
+  await shown('slow-sites').getByText('below 1 Mbit/s', { exact: true }).waitFor();
+  await shown('slow-sites').getByText('75%').waitFor();
   await shown('slow-sites').getByText('25%').waitFor();
   await shown('acme').getByText(`urn:ietf:params:acme:error:dns: ${MARKUP}`).waitFor();
   await shown('acme').getByText('2030-').waitFor();
@@ -221,6 +222,8 @@ test('titles, players and origins are shown as real requests made them', async (
   assert.match(well, /up127\.0\.0\.1[\d.]+ (µs|ms)[\d.]+ (µs|ms)[\d.]+ (µs|ms)/, 'connect, first byte and whole latency');
   const away = row('origins', 'b.test');
   assert.match(await away.textContent(), /^http:\/\/127\.0\.0\.1:1out: .*b\.test–––/);
+  const tools = await metric('penstock_client_connections_total{client="tool"}');
+  await row('kinds', /^tool/).getByText(String(tools), { exact: true }).first().waitFor();
   const counted = (await metric('penstock_origin_target_requests_total{site="b.test"'));
   assert.ok(counted >= 1, `${counted} requests failed`);
 });

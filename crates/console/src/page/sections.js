@@ -316,7 +316,7 @@ export const TABLES = [
         ...(heard ? [[text(percent(starved(entry.players))), starved(entry.players) > 0.01 ? 'warn' : ''], text(percent(little(entry.players)))] : []),
         // A count is at most so much too small, in what ranks the table.
         entry.error ? `+ ${['titles', 'networks'].includes(kind) ? text(bytes(entry.error)) : number(entry.error)}` : '']);
-      return [table([head, kind === 'starved_titles' ? '#empty buffers' : '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 4 s'] : []), '#error'], rows)];
+      return [table([head, kind === 'starved_titles' ? '#empty buffers' : '#requests', '#bytes', ...(heard ? ['#with an empty buffer', '#with less than 5 s'] : []), '#error'], rows)];
     },
   })),
   {
@@ -324,8 +324,23 @@ export const TABLES = [
       const sites = (status.sites ?? []).filter((site) => site.slow?.length > 0 && site.measured > 0);
       if (sites.length === 0) return null;
       const heads = sites[0].slow.map((one) => `#below ${text(bits(one.bytes_per_second))}`);
-      return [table(['site', '#measured', ...heads], sites.map((site) => [site.name, number(site.measured),
-        ...site.slow.map((one) => text(percent(one.responses / site.measured)))]))];
+      const viewers = sites[0].slow.map((one) => `#viewers below ${text(bits(one.bytes_per_second))}`);
+      return [table(['site', '#responses', ...heads, '#viewers of the last minute', ...viewers], sites.map((site) => [site.name, number(site.measured),
+        ...site.slow.map((one) => text(percent(one.responses / site.measured))), number(site.measured_viewers),
+        ...site.slow.map((one) => text(percent(one.viewers / site.measured_viewers)))]))];
+    },
+  },
+  {
+    id: 'kinds', title: 'Kinds of clients', wide: true, draw({ status }) {
+      // A keyserver has its clients there, as a list.
+      const kinds = Array.isArray(status.clients) ? [] : Object.entries(status.clients ?? {});
+      if (kinds.length === 0) return null;
+      const parts = (shares) => Object.entries(shares).sort(([, one], [, other]) => other.count - one.count)
+        .map(([name, one]) => `${name} ${text(percent(one.share))}`).join(' · ');
+      const rows = kinds.map(([kind, { connections, handshakes }]) => [kind, number(connections), number(handshakes.full.count),
+        text(seconds(handshakes.full.busy_seconds_mean)), text(percent(handshakes.resumed_share)), text(seconds(handshakes.resumed.busy_seconds_mean)),
+        parts(handshakes.versions), parts(handshakes.ciphers)]);
+      return [table(['kind', '#connections', '#full handshakes', '#CPU of each', '#resumed', '#CPU of each', 'versions', 'ciphers'], rows)];
     },
   },
   {
