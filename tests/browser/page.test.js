@@ -68,7 +68,7 @@ const curl = (path, host) => execFileSync('curl', ['--silent', '--output', '/dev
 beforeEach(async () => {
   faults = [];
   load = true;
-  working = (async () => { for (let n = 0; load; n += 1) await ask(`/seg-${n % 50}.mp4`).catch(() => {}); })();
+  working = (async () => { for (let n = 0; load; n += 1) await ask(`/load/${n % 50}.mp4`).catch(() => {}); })();
   context = await browser.newContext({ viewport: { width: 1440, height: 1000 } });
   context.setDefaultTimeout(PATIENCE_MS);
   page = await context.newPage();
@@ -208,7 +208,7 @@ test('titles, players and origins are shown as real requests made them', async (
   }
   await open();
   const row = (id, text) => shown(id).locator('tr', { hasText: text });
-  // The segments of the load have a title each, so the film is the one that is asked for most.
+  // The load is one title, however much it asks for, so the film is among the first.
   await row('titles', '127.0.0.1/film/').getByText('10%').first().waitFor();
   await row('titles-by-requests', '127.0.0.1/film/').getByText('80', { exact: true }).waitFor();
   const players = await row('players', '127.0.0.1').textContent();
