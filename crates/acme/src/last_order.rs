@@ -8,7 +8,8 @@ use penstock_config::limits;
 const LINE: &str = "Penstock-Order: ";
 
 const TOLERANCE: Duration = Duration::from_secs(limits::ACME_CLOCK_SECONDS);
-const IN_A_ROW: Duration = Duration::from_secs(limits::ACME_IN_A_ROW_SECONDS);
+/// How long a row lasts after the rest that an order or a failure is followed by.
+pub(crate) const IN_A_ROW: Duration = Duration::from_secs(limits::ACME_IN_A_ROW_SECONDS);
 
 /// An order that ended with a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl LastOrder {
     pub(crate) fn next(last: Option<Self>, due: SystemTime, life: Duration, now: SystemTime) -> Self {
         let is_in_a_row = |last: &Self| {
             // A time that is still to come says nothing: the clock was wrong then, or is now.
-            last.is_of_future(now) || {
+            is_of_future(last.at, now) || {
                 let end = last.at + rest(last.in_a_row, life);
                 due <= end && now < end + IN_A_ROW
             }
@@ -38,12 +39,8 @@ impl LastOrder {
     /// One order in a row leaves that to the process that made it: a restart replaces a certificate that was revoked at once. Nor is a
     /// time believed that is still to come: such an order would hold up all others until then.
     pub(crate) fn rests_until(self, life: Duration, now: SystemTime) -> Option<SystemTime> {
-        let counts = self.in_a_row > 1 && !self.is_of_future(now);
+        let counts = self.in_a_row > 1 && !is_of_future(self.at, now);
         counts.then(|| self.at + rest(self.in_a_row, life)).filter(|end| *end > now)
-    }
-
-    fn is_of_future(&self, now: SystemTime) -> bool {
-        self.at.duration_since(now).is_ok_and(|ahead| ahead > TOLERANCE)
     }
 
     /// The line in the file of the certificate.
@@ -59,6 +56,11 @@ impl LastOrder {
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
         Some(Self { in_a_row: in_a_row.parse().ok()?, at })
     }
+}
+
+/// Whether a time is still to come, by more than clocks of two machines differ.
+pub(crate) fn is_of_future(at: SystemTime, now: SystemTime) -> bool {
+    at.duration_since(now).is_ok_and(|ahead| ahead > TOLERANCE)
 }
 
 /// How long an order is not followed by another one for the same name, after a number of orders in a row whose certificates were due

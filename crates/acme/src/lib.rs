@@ -21,6 +21,7 @@ mod challenge;
 mod client;
 mod clock;
 mod failure;
+mod last_failure;
 mod last_order;
 mod order;
 mod orders;

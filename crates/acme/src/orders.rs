@@ -16,12 +16,13 @@ use crate::account;
 use crate::client::{CaClient, RetryAfter};
 use crate::clock::{CaClock, ClockFault, OwnTime};
 use crate::failure::{Failure, is_bad_nonce, is_unknown_account, one_line};
+use crate::last_failure::{CUT_SHORT, LastFailure, fingerprint};
 use crate::last_order::{LastOrder, rest};
 use crate::order::{OrderError, order};
 use crate::schedule::{Window, is_wanted_early, pause, random, renewal};
 use crate::shared::SharedStorage;
 use crate::status::{AcmeStatus, NameState, OrderOutcome};
-use crate::storage::{OrderLock, Storage, Stored};
+use crate::storage::{OrderLock, Storage, StorageError, Stored};
 
 /// Orders and renews the certificates of a configuration until it is dropped.
 #[derive(Debug)]
@@ -97,6 +98,8 @@ struct Name {
     next: Instant,
     /// Failed orders in a row.
     failures: u32,
+    /// The last failed order that the storage has.
+    kept: Option<LastFailure>,
     window: Option<Window>,
     /// The certificate that the window is for: its issuer's key and its serial number.
     window_for: Option<(Vec<u8>, Vec<u8>)>,
@@ -125,6 +128,7 @@ impl Orders {
             name: name.clone(),
             next: now,
             failures: 0,
+            kept: None,
             window: None,
             window_for: None,
             explanation: None,
@@ -203,6 +207,11 @@ impl Orders {
             }
             Err(error) => return self.failed(place, &error.into()),
         };
+        // Without the right to order, what is kept may be of an order that is under way.
+        if let Some(rest) = self.rest_after_failure(place, stored.as_ref()) {
+            self.storage.unlock(lock).await;
+            return self.show(place, NameState::Failing, rest);
+        }
         // Another process may have ordered it just before, or another edge.
         let prepared = self.prepare(&name).await;
         let stored = self.storage.own.certificate(&name);
@@ -222,7 +231,10 @@ impl Orders {
         self.storage.own.sweep_answers(SystemTime::now());
         let limit = Duration::from_secs(limits::ACME_ORDER_SECONDS_MAX);
         let this = self.next_order(place, stored.as_ref());
-        let ended = timeout(limit, self.order(&name, stored.as_ref(), this, &lock)).await;
+        let ended = match self.keep_order(place, this) {
+            Ok(()) => timeout(limit, self.order(&name, stored.as_ref(), this, &lock)).await,
+            Err(error) => Ok(Err(error.into())),
+        };
         let ended = ended.unwrap_or_else(|_| {
             Err(Failure::new(OrderOutcome::Unavailable, "the CA has not finished the order in time"))
         });
@@ -279,10 +291,44 @@ impl Orders {
         LastOrder::next(last, due, stored.map(Stored::life).unwrap_or_default(), now)
     }
 
+    /// How long no order follows the last failure, which may be that of an earlier process; `None` if one may.
+    fn rest_after_failure(&mut self, place: usize, stored: Option<&Stored>) -> Option<Duration> {
+        let now = self.clock.now();
+        let name = &mut self.names[place];
+        let kept = self.storage.own.failure(&name.name)?;
+        let has_succeeded = stored.and_then(|stored| stored.order).is_some_and(|order| order.at >= kept.at);
+        if has_succeeded || !kept.counts(fingerprint(&self.settings), now) {
+            return None;
+        }
+        name.failures = name.failures.max(kept.in_a_row);
+        let rest = kept.rests_until(now).and_then(|end| end.duration_since(now).ok());
+        if let Some(rest) = rest {
+            let (words, seconds) = (&kept.words, rest.as_secs());
+            tracing::warn!(
+                "acme: no certificate for {}: the last order failed: {words}; the next attempt is in {seconds} s",
+                name.name,
+            );
+            self.status.change(&name.name, |status| status.error = Some(words.clone()));
+        }
+        name.kept = Some(kept);
+        rest
+    }
+
+    /// Keeps that an order begins: one that is cut short by the end of this process may have failed.
+    fn keep_order(&self, place: usize, this: LastOrder) -> Result<(), StorageError> {
+        let name = &self.names[place];
+        let failure = Failure::new(OrderOutcome::Rejected, CUT_SHORT);
+        let in_a_row = name.failures.saturating_add(1);
+        let pause = pause(in_a_row, &failure, random());
+        let settings = fingerprint(&self.settings);
+        let begun = LastFailure { in_a_row, at: this.at, pause, settings, words: failure.words };
+        self.storage.own.keep_failure(&name.name, &begun)
+    }
+
     fn wait_for_renewal(&mut self, place: usize, stored: Option<&Stored>, due: SystemTime) {
         let now = self.clock.now();
         let name = &mut self.names[place];
-        (name.failures, name.is_cut_off) = (0, false);
+        (name.failures, name.is_cut_off, name.kept) = (0, false, None);
         if let Some(stored) = stored
             && renewal(stored, name.window, now) <= now
         {
@@ -413,7 +459,9 @@ impl Orders {
         let life = stored.as_ref().map(Stored::life).unwrap_or_default();
         name.last = Some(order);
         name.rests = Some(now + rest(order.in_a_row, life));
-        (name.failures, name.is_cut_off, name.window) = (0, false, None);
+        (name.failures, name.is_cut_off, name.kept, name.window) = (0, false, None, None);
+        // One that stays is older than the certificate, so it counts no more.
+        let _removed = self.storage.own.forget_failure(&name.name);
         (name.next, name.window_due) = (now, now);
         self.status.count(OrderOutcome::Issued);
         let now = SystemTime::now();
@@ -433,6 +481,18 @@ impl Orders {
         name.failures = name.failures.saturating_add(1);
         name.is_cut_off = failure.outcome == OrderOutcome::Unavailable;
         let pause = pause(name.failures, failure, random());
+        if !name.is_cut_off {
+            let (in_a_row, at, settings) = (name.failures, self.clock.now(), fingerprint(&self.settings));
+            name.kept = Some(LastFailure { in_a_row, at, pause, settings, words: failure.words.clone() });
+        }
+        // An attempt that costs no order leaves what was there before.
+        let kept = match &name.kept {
+            Some(kept) => self.storage.own.keep_failure(&name.name, kept),
+            None => self.storage.own.forget_failure(&name.name),
+        };
+        if let Err(error) = kept {
+            tracing::debug!("{error}");
+        }
         self.status.count(failure.outcome);
         self.status.change(&name.name, |status| status.error = Some(words.clone()));
         tracing::warn!(

@@ -1,4 +1,4 @@
-//! The storage directory: accounts, certificates with their keys, answers to challenges, and a lock.
+//! The storage directory: accounts, certificates with their keys, failed orders, answers to challenges, and a lock.
 //!
 //! Several machines may share it. Files are replaced by renaming, have mode 0600, and the directories 0700.
 
@@ -15,6 +15,7 @@ use penstock_sys::small_file::{self, SmallFileError};
 use penstock_tls::certificate::RenewalFacts;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::last_failure::LastFailure;
 use crate::last_order::LastOrder;
 
 /// The storage cannot be used.
@@ -162,6 +163,29 @@ impl Storage {
     ) -> Result<(), StorageError> {
         let all = format!("{}\n{}\n{}", chain.trim_end(), key.trim_end(), order.line());
         write(&self.settings.certificate(name), all.as_bytes())
+    }
+
+    /// The last failed order of a name; `None` if there is none that can be read.
+    pub(crate) fn failure(&self, name: &str) -> Option<LastFailure> {
+        LastFailure::find(&read(&self.settings.failure(name)).ok()??)
+    }
+
+    /// Keeps a failed order, or one that is under way.
+    pub(crate) fn keep_failure(&self, name: &str, failure: &LastFailure) -> Result<(), StorageError> {
+        let path = self.settings.failure(name);
+        let directory = path.parent().unwrap_or(&path);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(fault("make the directory", directory))?;
+        write(&path, failure.text().as_bytes())
+    }
+
+    /// Removes what was kept of a failed order.
+    pub(crate) fn forget_failure(&self, name: &str) -> Result<(), StorageError> {
+        let path = self.settings.failure(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fault("remove", &path)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes an answer to a challenge.

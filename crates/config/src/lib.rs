@@ -12,6 +12,7 @@
 
 mod accounts;
 pub mod certificate_files;
+mod client_groups;
 mod consistency;
 mod countries;
 mod fault;
@@ -41,6 +42,7 @@ pub use accounts::Accounts;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use accounts::fuzz_accounts;
+pub use client_groups::{Network, client_number};
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use countries::fuzz_countries;

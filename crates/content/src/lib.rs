@@ -59,7 +59,7 @@ pub use fault::BodyError;
 pub use fill::RelayedBody;
 pub use fill::{BodyChunk, BodyStream};
 pub use handle::{Audience, Clients, handle, handle_rejected};
-pub use networks::{Network, NetworkEntry, NetworkFull, Networks};
+pub use networks::{NetworkEntry, NetworkFull, Networks};
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub use nodes::fuzz_peer_fields;

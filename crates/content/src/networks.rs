@@ -5,41 +5,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use penstock_config::Network;
 use penstock_sys::lock::Unpoisoned;
-
-/// The usual network of one customer of a provider, or of a small company: /24 of IPv4, /56 of IPv6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Network {
-    /// The first three bytes.
-    V4([u8; 3]),
-    /// The first seven bytes.
-    V6([u8; 7]),
-}
-
-impl Network {
-    /// `None` for this machine itself, which is not limited: proxies and tests come from there.
-    pub fn of(client: IpAddr) -> Option<Self> {
-        match client.to_canonical() {
-            ip if ip.is_loopback() => None,
-            IpAddr::V4(ip) => {
-                let [a, b, c, _] = ip.octets();
-                Some(Self::V4([a, b, c]))
-            }
-            IpAddr::V6(ip) => {
-                let [a, b, c, d, e, f, g, ..] = ip.octets();
-                Some(Self::V6([a, b, c, d, e, f, g]))
-            }
-        }
-    }
-
-    /// A number that no other network has.
-    pub fn number(self) -> u64 {
-        match self {
-            Self::V4([a, b, c]) => u64::from_be_bytes([1, 0, 0, 0, 0, a, b, c]),
-            Self::V6([a, b, c, d, e, f, g]) => u64::from_be_bytes([2, a, b, c, d, e, f, g]),
-        }
-    }
-}
 
 /// Counts by network. Workers may share it: a lock is held for one look at the table.
 #[derive(Debug, Default)]
@@ -55,7 +22,9 @@ impl Networks {
     /// # Errors
     /// [`NetworkFull`]: the network has `most` already.
     pub fn enter(self: &Arc<Self>, client: IpAddr, most: usize) -> Result<NetworkEntry, NetworkFull> {
-        let Some(network) = Network::of(client).filter(|_| most > 0) else { return Ok(NetworkEntry(None)) };
+        let Some(network) = Network::of_remote(client).filter(|_| most > 0) else {
+            return Ok(NetworkEntry(None));
+        };
         let mut counts = self.counts();
         let count = counts.entry(network).or_insert(0);
         if *count >= most {

@@ -5,9 +5,10 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::rc::Rc;
 
+use penstock_config::Network;
 use tokio::sync::oneshot;
 
 /// The handshakes under way.
@@ -21,7 +22,7 @@ pub(crate) struct HandshakePlaces {
 #[derive(Debug, Default)]
 struct UnderWay {
     /// Of each network that has any, the oldest first.
-    networks: HashMap<IpAddr, VecDeque<Handshake>>,
+    networks: HashMap<Network, VecDeque<Handshake>>,
     total: usize,
     /// Greater than the number of each handshake.
     next: u64,
@@ -38,7 +39,7 @@ struct Handshake {
 #[derive(Debug)]
 pub(crate) struct HandshakePlace {
     places: Rc<HandshakePlaces>,
-    network: IpAddr,
+    network: Network,
     number: u64,
     held: oneshot::Receiver<()>,
 }
@@ -51,7 +52,8 @@ impl HandshakePlaces {
 
     /// A place for the handshake of a client, taken from another one if all are taken.
     pub(crate) fn enter(self: &Rc<Self>, client: IpAddr) -> HandshakePlace {
-        let network = network_of(client);
+        // Those of this machine are counted too: a keyserver expects edges, and no proxy before them.
+        let network = Network::of(client);
         let mut under_way = self.under_way.borrow_mut();
         if under_way.networks.get(&network).is_some_and(|own| own.len() >= self.most_of_network) {
             under_way.give_up_oldest(network);
@@ -70,15 +72,15 @@ impl HandshakePlaces {
 
 impl UnderWay {
     /// The network with the most handshakes; of several, the one with the oldest.
-    fn largest(&self) -> Option<IpAddr> {
+    fn largest(&self) -> Option<Network> {
         let oldest = |handshakes: &VecDeque<Handshake>| handshakes.front().map(|oldest| oldest.number);
-        let by_size = |(_, handshakes): &(&IpAddr, &VecDeque<Handshake>)| {
+        let by_size = |(_, handshakes): &(&Network, &VecDeque<Handshake>)| {
             (handshakes.len(), std::cmp::Reverse(oldest(handshakes)))
         };
         self.networks.iter().max_by_key(by_size).map(|(network, _)| *network)
     }
 
-    fn give_up_oldest(&mut self, network: IpAddr) {
+    fn give_up_oldest(&mut self, network: Network) {
         if let Some(number) =
             self.networks.get(&network).and_then(|own| own.front().map(|oldest| oldest.number))
         {
@@ -86,7 +88,7 @@ impl UnderWay {
         }
     }
 
-    fn remove(&mut self, network: IpAddr, number: u64) {
+    fn remove(&mut self, network: Network, number: u64) {
         let Some(handshakes) = self.networks.get_mut(&network) else { return };
         if let Ok(index) = handshakes.binary_search_by_key(&number, |handshake| handshake.number) {
             handshakes.remove(index);
@@ -108,15 +110,6 @@ impl HandshakePlace {
 impl Drop for HandshakePlace {
     fn drop(&mut self) {
         self.places.under_way.borrow_mut().remove(self.network, self.number);
-    }
-}
-
-/// The first address of the /24 of IPv4 or /56 of IPv6, as the edge counts its clients. Loopback networks are counted too:
-/// a keyserver expects edges, and no proxy before them.
-fn network_of(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(ip) => IpAddr::V4(Ipv4Addr::from_bits(ip.to_bits() & !0xff)),
-        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 72 << 72)),
     }
 }
 

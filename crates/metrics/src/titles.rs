@@ -7,7 +7,7 @@ use crate::labels::ClientKind;
 use crate::players::{Audience, thousandths};
 use crate::top::EntryCounts;
 
-/// Registers for the sessions of a title: the standard error is 13 %.
+/// Registers for the sessions of a title on one kind of client: the standard error is 13 %, of all kinds together too.
 const SESSION_REGISTERS: usize = 64;
 
 /// Upper bounds of the lengths of buffers of a title's players, in milliseconds; one more bucket has no bound.
@@ -21,7 +21,6 @@ pub(crate) struct TitleCounts {
     clients: [ClientsOfTitle; ClientKind::ALL.len()],
     buffer: [u32; BUFFERS.len() + 1],
     throughput: [u32; THROUGHPUTS.len() + 1],
-    sessions: Registers<SESSION_REGISTERS>,
 }
 
 /// The requests of clients of one kind for one title.
@@ -33,6 +32,7 @@ struct ClientsOfTitle {
     said: u32,
     starved: u32,
     startup: u32,
+    sessions: Registers<SESSION_REGISTERS>,
 }
 
 impl EntryCounts for TitleCounts {
@@ -44,6 +44,9 @@ impl EntryCounts for TitleCounts {
         clients.said = clients.said.saturating_add(1);
         clients.starved = clients.starved.saturating_add(u32::from(said.starved));
         clients.startup = clients.startup.saturating_add(u32::from(said.startup));
+        if let Some(session) = said.session {
+            clients.sessions.add(session);
+        }
         let add = |buckets: &mut [u32], bounds: &[u64], value: u64| {
             if let Some(bucket) = buckets.get_mut(bounds.partition_point(|bound| *bound < value)) {
                 *bucket = bucket.saturating_add(1);
@@ -55,9 +58,6 @@ impl EntryCounts for TitleCounts {
         if let Some(ratio) = said.throughput.and_then(|(measured, encoded)| thousandths(measured, encoded)) {
             add(&mut self.throughput, &THROUGHPUTS, ratio);
         }
-        if let Some(session) = said.session {
-            self.sessions.add(session);
-        }
     }
 
     fn add(&mut self, other: &Self) {
@@ -68,19 +68,21 @@ impl EntryCounts for TitleCounts {
             sum(&mut one.said, other.said);
             sum(&mut one.starved, other.starved);
             sum(&mut one.startup, other.startup);
+            one.sessions.merge(&other.sessions);
         }
         self.buffer.iter_mut().zip(other.buffer).for_each(|(one, other)| sum(one, other));
         self.throughput.iter_mut().zip(other.throughput).for_each(|(one, other)| sum(one, other));
-        self.sessions.merge(&other.sessions);
     }
 
     /// Adds `clients`, and `players` if one has said anything. A bucket has its upper bound, the last one none.
     fn show(&self, entry: &mut Map<String, Json>) {
         let of_kind = |(kind, clients): (&ClientKind, &ClientsOfTitle)| {
-            let ClientsOfTitle { bytes, requests, said, starved, startup } = clients;
+            let ClientsOfTitle { bytes, requests, said, starved, startup, sessions } = clients;
             let mut shown = json!({"requests": requests, "bytes": bytes});
             if *said > 0 {
-                shown["players"] = json!({"requests": said, "starved": starved, "startup": startup});
+                let sessions = sessions.estimate();
+                shown["players"] =
+                    json!({"requests": said, "starved": starved, "startup": startup, "sessions": sessions});
             }
             (*requests > 0).then(|| (kind.label().to_owned(), shown))
         };
@@ -90,11 +92,14 @@ impl EntryCounts for TitleCounts {
             |count: fn(&ClientsOfTitle) -> u32| self.clients.iter().map(count).map(u64::from).sum::<u64>();
         let said = sum(|clients| clients.said);
         if said > 0 {
+            // A viewer who goes on with another kind of client has one session, if the player keeps its id.
+            let mut sessions = Registers::<SESSION_REGISTERS>::default();
+            self.clients.iter().for_each(|clients| sessions.merge(&clients.sessions));
             let players = json!({
                 "requests": said,
                 "starved": sum(|clients| clients.starved),
                 "startup": sum(|clients| clients.startup),
-                "sessions": self.sessions.estimate(),
+                "sessions": sessions.estimate(),
                 "buffer": buckets(&self.buffer, &BUFFERS, "seconds_max"),
                 "throughput": buckets(&self.throughput, &THROUGHPUTS, "ratio_max"),
             });
@@ -117,9 +122,10 @@ mod tests {
     use crate::distinct::NameHash;
     use crate::players::PlayerSaid;
 
-    fn count(counts: &mut TitleCounts, kind: ClientKind, said: Option<(u64, bool, (u64, u64))>) {
-        let said = said.map(|(buffer, starved, throughput)| PlayerSaid {
-            session: Some(NameHash::of("one")),
+    /// Counts a request of a session whose buffer, starvation and throughput are these.
+    fn count(counts: &mut TitleCounts, kind: ClientKind, said: Option<(u32, u64, bool, (u64, u64))>) {
+        let said = said.map(|(session, buffer, starved, throughput)| PlayerSaid {
+            session: Some(NameHash::of_number(session)),
             buffer: Some(Duration::from_millis(buffer)),
             starved,
             startup: starved,
@@ -140,21 +146,33 @@ mod tests {
         let (mut one, mut other) = (TitleCounts::default(), TitleCounts::default());
         count(&mut one, ClientKind::Tool, None);
         assert_eq!(shown(&one), json!({"clients": {"tool": {"requests": 1, "bytes": 100}}}));
-        count(&mut one, ClientKind::Browser, Some((0, true, (500, 1_000))));
-        count(&mut one, ClientKind::Browser, Some((1_000, false, (1_000, 1_000))));
-        count(&mut other, ClientKind::Browser, Some((1_001, false, (2_000, 1_000))));
-        count(&mut other, ClientKind::Phone, Some((100_000, true, (1, 0))));
+        count(&mut one, ClientKind::Browser, Some((1, 0, true, (500, 1_000))));
+        count(&mut one, ClientKind::Browser, Some((2, 1_000, false, (1_000, 1_000))));
+        count(&mut other, ClientKind::Browser, Some((1, 1_001, false, (2_000, 1_000))));
+        count(&mut other, ClientKind::Phone, Some((1, 100_000, true, (1, 0))));
         one.add(&other);
         let shown = shown(&one);
         let clients = json!({
-            "browser": {"requests": 3, "bytes": 300, "players": {"requests": 3, "starved": 1, "startup": 1}},
-            "phone": {"requests": 1, "bytes": 100, "players": {"requests": 1, "starved": 1, "startup": 1}},
+            "browser": {
+                "requests": 3,
+                "bytes": 300,
+                "players": {"requests": 3, "starved": 1, "startup": 1, "sessions": 2},
+            },
+            "phone": {
+                "requests": 1,
+                "bytes": 100,
+                "players": {"requests": 1, "starved": 1, "startup": 1, "sessions": 1},
+            },
             "tool": {"requests": 1, "bytes": 100},
         });
         assert_eq!(shown["clients"], clients);
         let players = &shown["players"];
         assert_eq!((&players["requests"], &players["starved"]), (&4.into(), &2.into()));
-        assert_eq!((&players["startup"], &players["sessions"]), (&2.into(), &1.into()));
+        assert_eq!(
+            (&players["startup"], &players["sessions"]),
+            (&2.into(), &2.into()),
+            "one of them on two kinds"
+        );
         let counts = |name: &str| -> Vec<u64> {
             let buckets = players[name].as_array().unwrap();
             buckets.iter().map(|bucket| bucket["requests"].as_u64().unwrap()).collect()

@@ -1,6 +1,5 @@
 //! How many different clients of a site received too slowly in the last minute, in constant memory.
 
-use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use crate::cells::Counter;
@@ -95,14 +94,6 @@ pub(crate) fn bytes(rates: usize) -> usize {
     size_of::<ViewerCounters>() + rates * size_of::<RecentClients>()
 }
 
-/// What tells clients apart: the address, of IPv6 the first half, because a client changes the other one.
-pub(crate) fn client_hash(address: IpAddr) -> NameHash {
-    match address.to_canonical() {
-        IpAddr::V4(address) => NameHash::of(address.octets()),
-        IpAddr::V6(address) => NameHash::of(&address.segments()[..4]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,14 +117,5 @@ mod tests {
         // The place of an old part is taken.
         one.measured(client(3), 5 * PART_SECONDS);
         assert_eq!(seen(None, 5 * PART_SECONDS), 2);
-    }
-
-    #[test]
-    fn addresses_of_one_network_of_ipv6_are_one_client() {
-        let hash = |address: &str| client_hash(address.parse().unwrap());
-        assert_eq!(hash("2001:db8:1:2::1"), hash("2001:db8:1:2:ffff::9"));
-        assert_ne!(hash("2001:db8:1:2::1"), hash("2001:db8:1:3::1"));
-        assert_eq!(hash("::ffff:192.0.2.1"), hash("192.0.2.1"));
-        assert_ne!(hash("192.0.2.1"), hash("192.0.2.2"));
     }
 }

@@ -7,7 +7,7 @@ use penstock_edge::check_space;
 
 use crate::advice::{Circumstances, advise, congestion_advice};
 use crate::finding::Finding;
-use crate::{storage_advice, store_advice};
+use crate::{ports, storage_advice, store_advice};
 
 /// What a server says at its start.
 pub(crate) fn at_start(config: &Config, circumstances: &Circumstances) -> Vec<Finding> {
@@ -23,6 +23,7 @@ pub(crate) fn examine(config: &Config, circumstances: &Circumstances) -> Vec<Fin
     let space = config.uses_cache().then(|| check_space(&config.cache)).flatten();
     let faults = config.inconsistencies().into_iter().chain(config.verify_directories());
     let faults = faults
+        .chain(ports::absent(config))
         .chain(congestion_advice(config))
         .chain(space.map(|what| config.fault_of(ConfigPart::MemoryTier, what)))
         .chain(storage_advice::advise(config));

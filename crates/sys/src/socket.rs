@@ -64,26 +64,32 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot listen on {}: {}: {}", self.address, self.step, self.source)?;
+impl ListenError {
+    /// What an operator can do about it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
         match self.source.kind() {
             io::ErrorKind::AddrInUse => {
-                write!(f, "; another program has this port: stop it or choose another address")
+                Some("another program has this port: stop it or choose another address")
             }
-            io::ErrorKind::PermissionDenied => write!(
-                f,
-                "; ports below 1024 need CAP_NET_BIND_SERVICE (AmbientCapabilities in a systemd unit)"
-            ),
-            io::ErrorKind::AddrNotAvailable => write!(
-                f,
-                "; no interface of this machine has this address: add it, or write freebind: true in its listener to start without it"
+            io::ErrorKind::PermissionDenied => {
+                Some("ports below 1024 need CAP_NET_BIND_SERVICE (AmbientCapabilities in a systemd unit)")
+            }
+            io::ErrorKind::AddrNotAvailable => Some(
+                "no interface of this machine has this address: add it, or write freebind: true in its listener to start without it",
             ),
             _ if self.step == "congestion_control" => {
-                write!(f, "; see net.ipv4.tcp_available_congestion_control, or load its module")
+                Some("see net.ipv4.tcp_available_congestion_control, or load its module")
             }
-            _ => Ok(()),
+            _ => None,
         }
+    }
+}
+
+/// Without the remedy.
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: {}: {}", self.address, self.step, self.source)
     }
 }
 
@@ -106,6 +112,20 @@ pub fn probe_free(address: SocketAddr) -> Result<(), ListenError> {
     // An address without an interface is not taken; whether the listener may have it, its own bind(2) says.
     Binding::Free.set(&socket, address)?;
     socket.bind(&address.into()).map_err(fail("bind"))
+}
+
+/// Checks that `address` may be bound to: without `Binding::Free` an interface must have it. No port is opened.
+///
+/// # Errors
+/// As [`listen`].
+pub fn probe_present(address: SocketAddr, binding: Binding) -> Result<(), ListenError> {
+    let fail = |step| move |source| ListenError { address, step, source };
+    let socket = new_socket(address).map_err(fail("socket"))?;
+    binding.set(&socket, address)?;
+    // Any free port: another program may have that of the address.
+    let mut any_port = address;
+    any_port.set_port(0);
+    socket.bind(&any_port.into()).map_err(fail("bind"))
 }
 
 /// Asks whether this process may choose an algorithm of TCP for its sockets. The kernel may load a module for it.

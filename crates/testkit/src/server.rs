@@ -369,8 +369,18 @@ impl Server {
 /// Warnings that come from how tests run: as root, with keys that have no permissions of their own.
 const OF_THE_TESTS: [&str; 2] = ["started as root", "may be read by every user of this machine"];
 
+/// The memory tier of a configuration without one: all servers of this machine would share it, and it may take half of the memory.
+const DEFAULT_TIER: &str = "/dev/shm/penstock/";
+
+/// Whether the program has the default memory tier open.
+fn has_default_tier(program: Pid) -> bool {
+    let files = fs::read_dir(format!("/proc/{program}/fd")).into_iter().flatten().flatten();
+    files.filter_map(|file| fs::read_link(file.path()).ok()).any(|path| path.starts_with(DEFAULT_TIER))
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
+        let has_default_tier = has_default_tier(self.program().id());
         let status = self.program().stop();
         if thread::panicking() {
             eprintln!("the server said:\n{}", self.log().join("\n"));
@@ -379,6 +389,7 @@ impl Drop for Server {
         assert!(status.is_some(), "the server did not end in {DEADLINE:?} after SIGTERM");
         assert!(status.is_some_and(|status| status.success()), "the server ended with {status:?}");
         assert_eq!(self.surprises(), [""; 0], "unexpected on stderr");
+        assert!(!has_default_tier, "the configuration of a test has to set cache.memory.directory");
     }
 }
 

@@ -69,6 +69,10 @@ pub const ACME_REJECTED_PAUSE_SECONDS: u64 = 60;
 /// The longest pause after rejected orders, in seconds.
 pub const ACME_REJECTED_PAUSE_SECONDS_MAX: u64 = 6 * 3600;
 
+/// The longest pause that a restart keeps, in seconds. A server that starts again and again makes five attempts in its first hour, and
+/// then two.
+pub const ACME_KEPT_PAUSE_SECONDS_MAX: u64 = 1800;
+
 /// The first pause when the authority asks for fewer requests, in seconds; it doubles.
 pub const ACME_RATE_LIMITED_PAUSE_SECONDS: u64 = 3600;
 

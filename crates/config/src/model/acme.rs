@@ -100,6 +100,11 @@ impl Acme {
         self.certificates().join(format!("{}.pem", name.replace('*', "_")))
     }
 
+    /// The file about the last failed order of a name.
+    pub fn failure(&self, name: &str) -> PathBuf {
+        self.storage.join("failures").join(self.label()).join(name.replace('*', "_"))
+    }
+
     /// The directory of answers to challenges.
     pub fn challenges(&self) -> PathBuf {
         self.storage.join("challenges")

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_config::{Bounds, ClientKind, SiteLimits};
+use penstock_config::{Bounds, ClientKind, Network, SiteLimits, client_number};
 
 pub(crate) use bandwidth::Bandwidth;
 use bandwidth::Share;
@@ -131,14 +131,9 @@ fn seconds(wait: Duration) -> u64 {
 
 /// A number for each client, which is not [`EVERYONE`].
 fn client_key(kind: ClientKind, client: IpAddr) -> u128 {
-    let (bits_v4, bits_v6) = match kind {
-        ClientKind::Address | ClientKind::Subject => (32, 64),
-        ClientKind::Network => (24, 56),
-    };
-    // The number of the version above the address.
-    match client.to_canonical() {
-        IpAddr::V4(ip) => (4 << 64) | u128::from(ip.to_bits() >> (32 - bits_v4)),
-        IpAddr::V6(ip) => (6 << 64) | (ip.to_bits() >> (128 - bits_v6)),
+    match kind {
+        ClientKind::Address | ClientKind::Subject => client_number(client),
+        ClientKind::Network => Network::of(client).number().into(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use penstock_config::limits;
-use penstock_content::{Network, NetworkEntry};
+use penstock_config::{Network, limits};
+use penstock_content::NetworkEntry;
 use penstock_egress::{Outlet, Traffic};
 use penstock_http::proxy;
 use penstock_sys::ConnectedSocket;
@@ -158,7 +158,7 @@ async fn handshake(
     };
     let began = Instant::now();
     let deadline = began + settings.limits.handshake_deadline;
-    let network = Network::of(client.ip()).map(Network::number);
+    let network = Network::of_remote(client.ip()).map(Network::number);
     let connecting = ConnectingClient { address: Some(client.ip()), network };
 
     let accepting =

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use penstock_config::CountedMetrics;
-use penstock_content::Network;
+use penstock_config::{CountedMetrics, Network};
 use penstock_http::Request;
 use penstock_http::cmcd::Cmcd;
 use penstock_tls::Ja4;
@@ -23,9 +22,7 @@ pub(crate) fn count_asked(
     let Some(site) = answered.site else { return };
     let shard = &carrier.worker.shard;
     let path = settings.sites.without_token(site, answered.route, request.raw_path());
-    let network = Network::of(carrier.client.ip());
-    let name = network.map(Named);
-    let named = network.zip(name.as_ref());
+    let network = Network::of_remote(carrier.client.ip());
     let said = answered.said.as_deref();
     let player = said.map(player_said);
     let CountedMetrics { title_patterns, title_directories: directories, clients, .. } = &settings.metrics;
@@ -40,7 +37,7 @@ pub(crate) fn count_asked(
         title: patterns.title(path).or(content).unwrap_or_else(|| title(path, *directories)),
         player: player.as_ref(),
         refused_path: (400..500).contains(&answered.status).then_some(path),
-        network: named.map(|(network, name)| (network.number(), name as &dyn fmt::Display)),
+        network: network.as_ref().map(|network| (network.number(), network as &dyn fmt::Display)),
         client: ClientMarks { user_agent, ja4, table: clients.digest(), kind: &kind },
         bytes,
     });
@@ -72,21 +69,6 @@ fn title(path: &str, directories: usize) -> &str {
     }
 }
 
-/// A network in the notation of prefixes (RFC 4632).
-struct Named(Network);
-
-impl fmt::Display for Named {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Network::V4([a, b, c]) => write!(out, "{a}.{b}.{c}.0/24"),
-            Network::V6([a, b, c, d, e, f, g]) => {
-                let octets = [a, b, c, d, e, f, g, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-                write!(out, "{}/56", std::net::Ipv6Addr::from(octets))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,16 +89,5 @@ mod tests {
         }
         assert_eq!(title("/vod/film/720p/seg-1.m4s", 1), "/vod/");
         assert_eq!(title("/vod/film/720p/seg-1.m4s", 8), "/vod/film/720p/");
-    }
-
-    #[test]
-    fn networks_are_written_as_prefixes() {
-        for (address, expected) in [
-            ("192.0.2.77", "192.0.2.0/24"),
-            ("2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
-            ("::ffff:192.0.2.1", "192.0.2.0/24"),
-        ] {
-            assert_eq!(Named(Network::of(address.parse().unwrap()).unwrap()).to_string(), expected);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use penstock_config::limits;
+use penstock_config::{client_number, limits};
 use penstock_content::{SiteNumber, Tier};
 use penstock_http::{HttpVersion, Request};
 use penstock_origin::http::UpstreamTrace;
@@ -99,7 +99,7 @@ impl Recording {
             let response = SiteResponse { status, body_bytes, first_byte, cache, short: sent.short, carried };
             carrier.worker.shard.site_response(site, &response);
             if let Some(rate) = sent.carried.and_then(|carried| carried.delivery_rate) {
-                let client = carrier.client.ip();
+                let client = client_number(carrier.client.ip());
                 carrier.worker.shard.received(site, (client, rate), &settings.counted_rates, now);
             }
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use penstock_content::Network;
+use penstock_config::Network;
 use penstock_http3::ServerConnection;
 use penstock_metrics::Timing;
 use penstock_tls::{Acceptor, HandshakeFailure, Negotiated, QuicAnswer, QuicHandshake, quic_failure};
@@ -67,7 +67,7 @@ async fn drive<'w>(
     handshake: &mut QuicHandshake<'w>,
     (client, deadline): (SocketAddr, Instant),
 ) -> Result<(), HandshakeFailure> {
-    let network = Network::of(client.ip()).map(Network::number);
+    let network = Network::of_remote(client.ip()).map(Network::number);
     let mut waiting: Option<Waiting<'w>> = None;
     loop {
         link.inbox.take(|datagram, path| {

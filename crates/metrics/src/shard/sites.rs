@@ -1,16 +1,16 @@
 //! Counters of the sites, as one worker has them.
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::cells::{BytesPerSecond, Counter, Distribution, Histogram, Scale, Share};
+use crate::distinct::NameHash;
 use crate::facts::{RateId, SiteId};
 use crate::labels::{CacheOutcome, HttpLabel, ShortReason, StatusClass};
 use crate::limits;
 use crate::players::PlayerCounters;
 use crate::shard::Shard;
-use crate::viewers::{ViewerCounters, client_hash};
+use crate::viewers::ViewerCounters;
 
 /// The counters of each site by number. A site without a request has none, and takes 16 bytes.
 #[derive(Debug)]
@@ -149,18 +149,18 @@ impl CarriedCounters {
 
 impl Shard {
     /// Counts a response of a site that its client has received at `rate` bytes per second, among those below each of the rates
-    /// that are needed. Without these nothing is counted.
+    /// that are needed. `client` is a number that no other client has. Without these nothing is counted.
     pub fn received(
         &self,
         site: SiteId,
-        (client, rate): (IpAddr, u64),
+        (client, rate): (u128, u64),
         needed: &[(u64, RateId)],
         now: Instant,
     ) {
         self.expect_own_thread();
         let Some(counters) = self.sites.of(site).filter(|_| !needed.is_empty()) else { return };
         let viewers = counters.viewers.get_or_init(Box::default);
-        let (client, second) = (client_hash(client), now.saturating_duration_since(self.started).as_secs());
+        let (client, second) = (NameHash::of(client), now.saturating_duration_since(self.started).as_secs());
         viewers.measured(client, second);
         for (_, slow) in needed.iter().filter(|(needed, _)| rate < *needed) {
             if let Some(counter) = counters.slow.get(slow.0) {

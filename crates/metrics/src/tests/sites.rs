@@ -56,8 +56,7 @@ pub(super) fn count_site(shard: &Shard, (site, rate): (SiteId, RateId)) {
     shard.client_connected(ClientKind::Phone, Some((&FACTS, Duration::from_millis(2))));
     shard.client_connected(ClientKind::Phone, None);
     let needed = [(500_000, rate)];
-    let client = std::net::IpAddr::from([192, 0, 2, 1]);
-    [499_999, 500_000].iter().for_each(|rate| shard.received(site, (client, *rate), &needed, Instant::now()));
+    [499_999, 500_000].iter().for_each(|rate| shard.received(site, (7, *rate), &needed, Instant::now()));
     let said = PlayerSaid { session: Some(NameHash::of("session")), ..PLAYER_SAID };
     shard.player_said(site, ClientKind::Television, &said);
 }

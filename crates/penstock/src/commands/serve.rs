@@ -17,9 +17,8 @@ use crate::advice::Circumstances;
 use crate::arguments::ServeArgs;
 use crate::control::{Control, HandOverOutcome, Service};
 use crate::failure::Failure;
-use crate::ports::wait_while_in_use;
 use crate::succession::{Accepted, Estate, Predecessor, PredecessorEnd, Program, WaitStop};
-use crate::{descriptors, findings, logging, privileges, self_signed, systemd, terminal};
+use crate::{descriptors, findings, logging, ports, privileges, self_signed, systemd, terminal};
 
 mod admin;
 mod calibration;
@@ -64,7 +63,7 @@ pub(crate) fn run(arguments: &ServeArgs) -> Result<(), Failure> {
         None => Estate { inheritance: Inheritance { sockets, ..Inheritance::default() }, admin: None },
     };
     if arguments.from.config.is_some() && estate.is_empty() {
-        wait_while_in_use(addresses(&config));
+        ports::wait_while_in_use(ports::addresses(&config));
     }
     let Estate { inheritance, admin: admin_socket } = estate;
     let open = |admin| admin::inherit(admin, admin_socket).map_or_else(|| admin::bind(admin, &config), Ok);
@@ -130,13 +129,6 @@ fn change(config: &mut Config, arguments: &ServeArgs) {
     config.admin = arguments.admin.clone().map(Admin::at);
 }
 
-/// Every address that the configuration listens on.
-fn addresses(config: &Config) -> impl Iterator<Item = SocketAddr> {
-    let admin = config.admin.iter().filter_map(|admin| admin.address.tcp());
-    let nodes = config.cluster.iter().map(|cluster| cluster.listener.address);
-    admin.chain(nodes).chain(config.listeners.iter().map(|listener| listener.address))
-}
-
 /// Both loopback addresses unless others are given: `localhost` may mean either.
 fn listen_addresses(given: &[SocketAddr]) -> Vec<SocketAddr> {
     if !given.is_empty() {
@@ -157,10 +149,7 @@ fn start_failure(error: StartError, config: &Config) -> Failure {
             let source = io::Error::other(error.to_string());
             Failure::Machine { action: "make a session ticket key".to_owned(), source }
         }
-        StartError::Listen(ref listen) => {
-            let fault = config.fault_at(Some(listen.address), error.to_string());
-            Failure::of_start(fault, Some(&listen.source))
-        }
+        StartError::Listen(error) => Failure::of_start(ports::fault(config, &error), Some(&error.source)),
         StartError::Kernel(_) => Failure::Config(vec![kernel_fault(error.to_string(), config)]),
         StartError::Storage(_) => {
             let instead =

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use penstock_testkit::origin::{Origin, answer, target};
-use penstock_testkit::{Client, Setup, Stream, Tool};
+use penstock_testkit::{Client, Setup, Stream, Tool, memory_directory};
 
 #[test]
 fn a_file_arrives_over_https_and_http_with_its_type_and_length() {
@@ -309,7 +309,7 @@ fn manifests_of_an_origin_come_compressed_from_the_cache_and_its_segments_do_not
         let fields = format!("Cache-Control: max-age=60\r\nETag: \"v1\"\r\nContent-Type: {kind}\r\n");
         answer(stream, "200 OK", &fields, body.as_bytes())
     });
-    let memory = penstock_testkit::memory_directory();
+    let memory = memory_directory();
     let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
     let server = Setup::new().sites(&origin.sites()).section(&cache).start();
     for protocol in ["--http1.1", "--http2"] {
@@ -414,8 +414,10 @@ fn a_preflight_may_ask_for_ranges() {
 #[test]
 fn pages_that_refuse_a_request_have_the_cors_fields_of_its_site() {
     let origin = Origin::start(|_, _, _| false);
+    let memory = memory_directory();
     let server = Setup::new()
         .sites(&format!("- {{origin: {{http: [\"{}\"]}}, headers: {{cors: \"*\"}}}}", origin.url()))
+        .section(&format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display()))
         .limits("body_bytes: 10")
         .start();
     let body = server.write("body", "x".repeat(2000));

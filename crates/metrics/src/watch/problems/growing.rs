@@ -156,15 +156,6 @@ pub(super) const COUNTERS: &[Counter] = &[
         help: "penstock doctor shows the limit of descriptors; raise LimitNOFILE of the service",
     },
     Counter {
-        metric: "penstock_requests_total",
-        which: reason(&[("status", &["5xx"])]),
-        by: None,
-        severity: Severity::Warning,
-        subject: "requests",
-        what: "responses with a status of 5xx: {}",
-        help: "the access log names them: jq 'select(.status >= 500)'",
-    },
-    Counter {
         metric: "penstock_short_responses_total",
         which: reason(&[("reason", &["origin", "truncated"])]),
         by: None,

@@ -14,13 +14,17 @@ struct Bounds {
     ends: f64,
     /// A share of fewer events says nothing.
     least: f64,
+    /// Nor does one of which fewer events are the part.
+    least_part: f64,
 }
 
-const HANDSHAKES: Bounds = Bounds { begins: 0.2, ends: 0.1, least: 20.0 };
-const FIRST_BYTE: Bounds = Bounds { begins: 0.01, ends: 0.005, least: 100.0 };
-const PLAYERS: Bounds = Bounds { begins: 0.02, ends: 0.01, least: 50.0 };
-const BUSY: Bounds = Bounds { begins: 0.95, ends: 0.85, least: 0.0 };
-const DESCRIPTORS: Bounds = Bounds { begins: 0.9, ends: 0.8, least: 0.0 };
+const HANDSHAKES: Bounds = Bounds { begins: 0.2, ends: 0.1, least: 20.0, least_part: 0.0 };
+// A small site that serves nothing else has few responses.
+const SERVER_ERRORS: Bounds = Bounds { begins: 0.01, ends: 0.005, least: 0.0, least_part: 5.0 };
+const FIRST_BYTE: Bounds = Bounds { begins: 0.01, ends: 0.005, least: 100.0, least_part: 0.0 };
+const PLAYERS: Bounds = Bounds { begins: 0.02, ends: 0.01, least: 50.0, least_part: 0.0 };
+const BUSY: Bounds = Bounds { begins: 0.95, ends: 0.85, least: 0.0, least_part: 0.0 };
+const DESCRIPTORS: Bounds = Bounds { begins: 0.9, ends: 0.8, least: 0.0, least_part: 0.0 };
 
 /// How long workers have to be busy.
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
@@ -69,8 +73,10 @@ impl RecentShare {
     fn look(&mut self, (part, whole): (f64, f64), kept: f64, bounds: Bounds) -> Option<f64> {
         self.part.look(part, kept);
         self.whole.look(whole, kept);
-        let least = if self.level.0 { bounds.least / 4.0 } else { bounds.least };
-        let enough = self.whole.sum >= least && self.whole.sum > 0.0;
+        let needed = if self.level.0 { 0.25 } else { 1.0 };
+        let is_enough = |seen: Recent, least: f64| seen.sum >= least * needed;
+        let enough = is_enough(self.whole, bounds.least) && is_enough(self.part, bounds.least_part);
+        let enough = enough && self.whole.sum > 0.0;
         let share = if enough { self.part.sum / self.whole.sum } else { 0.0 };
         self.level.is_high(share, bounds).then_some(100.0 * share)
     }
@@ -82,6 +88,7 @@ pub(super) struct Levels {
     looked_at: Option<Instant>,
     handshakes: RecentShare,
     failures: BTreeMap<String, Recent>,
+    server_errors: RecentShare,
     first_byte: RecentShare,
     players: BTreeMap<String, RecentShare>,
     busy: Level,
@@ -95,6 +102,7 @@ impl Levels {
         let kept = (-elapsed.as_secs_f64() / MEMORY).exp();
         let mut found = Vec::new();
         self.handshakes(from, kept, &mut found);
+        self.server_errors(from, kept, &mut found);
         self.first_byte(from, kept, &mut found);
         self.players(from, kept, &mut found);
         self.workers(from, &mut found);
@@ -119,6 +127,18 @@ impl Levels {
             format!("{percent:.0} % of the handshakes of the last minute failed, most of them: {reason}"),
             "docs/handshakes.md tells what each reason of penstock_handshake_failures_total means; penstock doctor -c FILE \
              examines certificates and keys",
+        ));
+    }
+
+    fn server_errors(&mut self, from: &Sources<'_>, kept: f64, found: &mut Vec<Condition>) {
+        let read = |which| sum_of(from, "penstock_requests_total", which);
+        let numbers = (read(Which::Only(&[("status", &["5xx"])])), read(Which::All));
+        let Some(percent) = self.server_errors.look(numbers, kept, SERVER_ERRORS) else { return };
+        found.push(warning(
+            "requests",
+            "server errors".to_owned(),
+            format!("{percent:.1} % of the responses of the last minute had a status of 5xx"),
+            "the access log names them: jq 'select(.status >= 500)'",
         ));
     }
 

@@ -159,6 +159,11 @@ impl Scene {
         (0..count).for_each(|_| shard.request(Method::Get, 200, first_byte, Some(first_byte)));
     }
 
+    fn server_errors(&self, count: usize) {
+        let shard = self.metrics.shard(0);
+        (0..count).for_each(|_| shard.request(Method::Get, 502, Duration::from_millis(1), None));
+    }
+
     fn players(&self, count: usize, starved: bool) {
         let site = self.metrics.site("video.example");
         let said = PlayerSaid {
@@ -363,8 +368,9 @@ const ROWS: &[Row] = &[
             scene.responses(2, Duration::from_millis(1_500));
         },
     ),
-    ("requests", WARNING, "responses with a status of 5xx: 1", |scene| {
-        scene.metrics.shard(0).request(Method::Get, 502, Duration::from_millis(1), None);
+    ("requests", WARNING, "2.0 % of the responses of the last minute had a status of 5xx", |scene| {
+        scene.responses(245, Duration::from_millis(1));
+        scene.server_errors(5);
     }),
     (
         "players",
@@ -473,6 +479,31 @@ fn a_share_of_few_events_is_no_problem_and_one_that_was_too_high_has_to_fall_far
     scene.handshakes(0, 100);
     assert_eq!(scene.look(7).len(), 1);
     assert_eq!(scene.look(600), [], "what is long ago is forgotten");
+}
+
+#[test]
+fn few_server_errors_or_a_small_share_of_them_are_no_problem_and_all_responses_of_a_small_site_are() {
+    // Errors, other responses, and whether that is a problem.
+    for (errors, others, is_problem) in [
+        (1, 0, false),
+        (4, 10, false),
+        (4, 100, false),
+        (5, 0, true),
+        (5, 490, true),
+        (5, 500, false),
+        (50, 6_000, false),
+        (61, 6_000, true),
+    ] {
+        let mut scene = Scene::well();
+        scene.server_errors(errors);
+        scene.responses(others, Duration::from_millis(1));
+        assert_eq!(scene.look(1).len(), usize::from(is_problem), "{errors} of {}", errors + others);
+    }
+    let mut scene = Scene::well();
+    scene.server_errors(5);
+    assert_eq!(scene.look(1).len(), 1);
+    assert_eq!(scene.look(60).len(), 1, "a quarter of them is enough to go on");
+    assert_eq!(scene.look(120), []);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod clock;
 mod fleet;
 mod pebble;
+mod restarts;
 mod revoked;
 
 use std::fs;

@@ -187,6 +187,31 @@ fn an_algorithm_that_the_kernel_does_not_have_is_a_warning_before_serve_fails() 
 }
 
 #[test]
+fn an_address_that_no_interface_has_is_a_warning_before_serve_fails_unless_the_bind_is_free() {
+    let files = Files::new();
+    let listeners = "{address: 127.0.0.1:0}, {address: \"192.0.2.1:443\"}";
+    let (line, key, text) = only_warning(&files, &edge(listeners, ""));
+    assert_eq!((line, key.as_str()), (2, "listeners[1].address"));
+    assert!(text.starts_with("cannot listen on 192.0.2.1:443: bind: "), "{text}");
+    let path = files.at("edge.yaml").display().to_string();
+    let remedy = "; no interface of this machine has this address: add it, or write freebind: true";
+    for command in ["check", "serve"] {
+        let said = stderr(&run(&[command, "-c", &path]));
+        assert!(said.contains(&format!("{path}:2: {text}{remedy}")), "{command}: {said}");
+    }
+    let doctor = run(&["doctor", "--quick", "--json", "-c", &path]);
+    assert!(stdout(&doctor).contains(&text), "{}", stdout(&doctor));
+    files.write("edge.yaml", &edge("{address: \"192.0.2.1:443\", freebind: true}", ""));
+    assert_eq!(run(&["check", "-c", &path, "--strict"]).status.code(), Some(0));
+
+    // The admin listener has no such key.
+    files.write("edge.yaml", &edge("{address: 127.0.0.1:80}", "admin: {address: \"192.0.2.1:9600\"}"));
+    let said = stderr(&run(&["check", "-c", &path]));
+    let remedy = "; no interface of this machine has this address: add it, or write another one (warning)";
+    assert!(said.lines().any(|line| line.contains(":4: cannot listen") && line.ends_with(remedy)), "{said}");
+}
+
+#[test]
 fn tiers_that_are_larger_than_their_file_system_or_the_memory_have_the_line_of_their_section() {
     let (files, memory, disk) = (Files::new(), memory_directory(), disk_directory());
     let cached = |tiers: &str| {

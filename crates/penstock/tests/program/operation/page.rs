@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use penstock_testkit::origin::Origin;
-use penstock_testkit::{Client, Server, Setup, Tool, until};
+use penstock_testkit::{Client, Server, Setup, Tool, memory_directory, until};
 use rustix::process::Signal;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::{ask_admin, text_of};
 
@@ -58,6 +59,15 @@ fn commands_send_the_token_and_a_reload_replaces_it() {
     );
 }
 
+/// A server of these sites, of which an origin may be out.
+fn cached(sites: &str) -> (TempDir, Server) {
+    let memory = memory_directory();
+    let cache = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+    let server = Setup::new().sites(sites).section(&cache).start();
+    server.tolerate_warning("origin http://127.0.0.1:1 is out");
+    (memory, server)
+}
+
 #[test]
 fn an_origin_that_is_out_is_said_in_words_and_counted_by_server() {
     let origin = Origin::answering("200 OK", "Cache-Control: max-age=60\r\n", "x");
@@ -66,8 +76,7 @@ fn an_origin_that_is_out_is_said_in_words_and_counted_by_server() {
         "- {{hosts: [good.test], origin: {{http: [\"{}\"]}}}}\n- {{hosts: [bad.test], origin: {{http: [\"http://127.0.0.1:1\"]}}}}",
         origin.url()
     );
-    let server = Setup::new().sites(&sites).start();
-    server.tolerate_warning("origin http://127.0.0.1:1 is out");
+    let (_memory, server) = cached(&sites);
     let ask = |host: &str, path: &str| {
         let mut client = Client::plain(&server);
         client.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
@@ -202,8 +211,7 @@ fn top_shows_titles_players_and_certificates_of_a_server_that_works() {
 fn top_exits_with_1_if_something_critical_is_wrong() {
     let sites =
         "- {hosts: [bad.test], origin: {http: [\"http://127.0.0.1:1\"]}}\n- origin: {directory: root}";
-    let server = Setup::new().sites(sites).start();
-    server.tolerate_warning("origin http://127.0.0.1:1 is out");
+    let (_memory, server) = cached(sites);
     let mut client = Client::plain(&server);
     until("the origin to be out", || {
         client.request("GET /a HTTP/1.1\r\nHost: bad.test\r\n\r\n");
