@@ -227,15 +227,6 @@ fn frames_of_requests() -> Vec<Case> {
             .on("r0", head()[1..2].to_vec())
             .on("r0", head()[2..].to_vec())
             .end(),
-        Case::new("the end of a stream after its head", Answer).on("r0", head()).on("r0", Vec::new()).end(),
-        Case::new("a body in frames of one byte", Answer)
-            .on("r0", [head_with(&[("content-length", "99")]), frame(frame::DATA, b"x").repeat(99)].concat())
-            .end(),
-        Case::new("a request that is reset within its body", GoesOn)
-            .on("r0", [head(), cut(frame::DATA, 10, b"abc")].concat())
-            .on("r0", Vec::new())
-            .reset(),
-        Case::new("a request whose response is stopped", GoesOn).on("r0", head()).stop(),
         Case::new("trailers", Answer).on("r0", [head(), data(), trailers()].concat()).end(),
         Case::new("a stream without a frame", Stream(error::REQUEST_INCOMPLETE)).on("r0", Vec::new()).end(),
         Case::new("a stream with unknown frames only", Stream(error::REQUEST_INCOMPLETE))
@@ -270,6 +261,22 @@ fn frames_of_requests() -> Vec<Case> {
         cases.push(case.on("r0", [frame(reserved, b""), head()].concat()).end());
     }
     cases
+}
+
+/// Requests whose parts arrive one by one, or not at all (RFC 9114 §4.1, §4.1.1).
+fn parts_of_requests() -> Vec<Case> {
+    use Outcome::{Answer, GoesOn};
+    vec![
+        Case::new("the end of a stream after its head", Answer).on("r0", head()).on("r0", Vec::new()).end(),
+        Case::new("a body in frames of one byte", Answer)
+            .on("r0", [head_with(&[("content-length", "99")]), frame(frame::DATA, b"x").repeat(99)].concat())
+            .end(),
+        Case::new("a request that is reset within its body", GoesOn)
+            .on("r0", [head(), cut(frame::DATA, 10, b"abc")].concat())
+            .on("r0", Vec::new())
+            .reset(),
+        Case::new("a request whose response is stopped", GoesOn).on("r0", head()).stop(),
+    ]
 }
 
 /// Unidirectional streams (RFC 9114 §6.2, RFC 9204 §4.2).
@@ -517,7 +524,7 @@ fn check(cases: &[Case]) {
 
 #[test]
 fn frames_that_a_request_may_not_have_end_its_connection() {
-    check(&frames_of_requests());
+    check(&[frames_of_requests(), parts_of_requests()].into_iter().flatten().collect::<Vec<_>>());
 }
 
 #[test]
