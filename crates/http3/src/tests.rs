@@ -358,6 +358,33 @@ fn content_arrives_whole_in_every_weather() {
 }
 
 #[test]
+fn an_end_behind_its_content_that_is_lost_is_sent_again() {
+    let mut pair = Pair::new(3000, Weather::Fair);
+    pair.server.answers = false;
+    let stream = pair.client.get("/");
+    pair.until(|pair| !pair.server.events.is_empty());
+    let content = pair.server.content.clone();
+    let mut at = 0;
+    let sent = pair.server.connection.send_content(stream, content.len(), false, |count, out| {
+        out.extend_from_slice(&content[at..at + count]);
+        at += count;
+        Ok::<(), ()>(())
+    });
+    assert_eq!(sent, Ok(()));
+    let mut packet = [0; MAX_DATAGRAM_BYTES];
+    while let Some((length, _)) = pair.server.connection.packet(&mut packet) {
+        pair.client.receive(&mut packet[..length]);
+    }
+    assert_eq!(pair.server.connection.send_end(stream), Ok(true));
+    let mut lost = 0;
+    while pair.server.connection.packet(&mut packet).is_some() {
+        lost += 1;
+    }
+    assert!(lost > 0);
+    pair.until(|pair| pair.client.finished.contains(&stream));
+}
+
+#[test]
 fn a_body_comes_as_fast_as_it_is_read() {
     let limits = Http3Limits { stream_window: 20_000, connection_window: 30_000, ..Http3Limits::default() };
     let mut pair = Pair::with(10, Weather::Fair, &limits);

@@ -322,7 +322,7 @@ impl Multiplexer for Http3 {
     }
 
     fn put_end(&mut self, stream: u64, _round: &mut Round) -> bool {
-        let is_sent = self.connection.get_mut().send_end(stream).is_ok();
+        let is_sent = self.connection.get_mut().send_end(stream) == Ok(true);
         if is_sent {
             self.end(stream);
         }

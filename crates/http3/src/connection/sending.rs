@@ -178,13 +178,18 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Ends a stream.
+    /// Ends a stream; `false` if it has no space for that at the moment. The end is that of an empty frame: the library forgets a
+    /// stream whose bytes were acknowledged, and does not send an end without bytes again when it was lost.
     ///
     /// # Errors
     /// The client takes no more of this stream.
-    pub fn send_end(&mut self, stream: u64) -> Result<(), StreamGone> {
+    pub fn send_end(&mut self, stream: u64) -> Result<bool, StreamGone> {
         self.put_waiting_head();
-        self.quic.stream_send(stream, &[], true).map_or(Err(StreamGone), |_| Ok(()))
+        let frame = vec![DATA, 0];
+        if self.quic.stream_capacity(stream).map_err(|_| StreamGone)? < frame.len() {
+            return Ok(false);
+        }
+        self.put(stream, frame, true).map(|()| true)
     }
 
     /// Gives QUIC bytes for which the stream has space.

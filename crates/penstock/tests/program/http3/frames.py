@@ -2,8 +2,8 @@
 input a list of cases, of which each gets a connection of its own:
 
   steps   what is sent: [STREAM, BYTES IN HEXADECIMAL DIGITS, THEN]. STREAM is `control`, `encoder` or `decoder`, which have their type
-          and SETTINGS already, `rN` for a request or `uN` for another unidirectional stream. THEN is `end` (of the stream), `reset`, or
-          empty
+          and SETTINGS already, `rN` for a request or `uN` for another unidirectional stream. THEN is `end` (of the stream), `reset`, `stop`
+          (of what the server sends on it), `refused` (the server allows no such stream, and nothing is sent), or empty
   bare    whether no stream has been opened before
   awaits  `connection`: the server closes the connection. `stream`: it resets r0. `response`: r0 is answered. `probe`: a request after
           all steps is answered, and a packet after that
@@ -42,9 +42,14 @@ class Client(QuicConnectionProtocol):
         if name not in self.streams:
             self.streams[name] = self._quic.get_next_available_stream_id(is_unidirectional=not name.startswith("r"))
         stream = self.streams[name]
+        if then == "refused":
+            assert stream // 4 >= self._quic._remote_max_streams_uni
+            return
         self._quic.send_stream_data(stream, data, end_stream=then == "end")
         if then == "reset":
             self._quic.reset_stream(stream, 0x10C)
+        if then == "stop":
+            self._quic.stop_stream(stream, 0x10C)
 
     def is_answered(self, name):
         stream = self.streams.get(name)

@@ -1,11 +1,12 @@
 //! What a client may not send by RFC 9114, RFC 9204 and RFC 9218, case by case, and the error that it gets.
 //!
+//! Two clients send them: one over aioquic (`frames.py`), and one over h3i, the conformance tool of quiche's authors (`h3i/`).
 //! Cases with [`Outcome::Lenient`] are those in which the server differs from the standard, each with its reason.
 
 use penstock_testkit::{Server, Tool};
 use serde_json::{Value, json};
 
-use super::{PYTHON, has_client, setup};
+use super::{H3I, PYTHON, has_client, has_h3i, setup};
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/frames.py");
 
@@ -88,6 +89,18 @@ impl Case {
     /// Resets it.
     fn reset(mut self) -> Self {
         self.steps.last_mut().unwrap().2 = "reset";
+        self
+    }
+
+    /// Stops the response on it.
+    fn stop(mut self) -> Self {
+        self.steps.last_mut().unwrap().2 = "stop";
+        self
+    }
+
+    /// One stream more than the server allows, which the client's own library refuses.
+    fn refused(mut self, stream: &str) -> Self {
+        self.steps.push((stream.to_owned(), Vec::new(), "refused"));
         self
     }
 
@@ -225,6 +238,11 @@ fn frames_of_requests() -> Vec<Case> {
             Connection(error::DECOMPRESSION_FAILED),
         )
         .on("r0", frame(frame::HEADERS, &[0, 0, 0xff, 0x40])),
+        Case::new(
+            "a field section that refers to the dynamic table, which is empty",
+            Connection(error::DECOMPRESSION_FAILED),
+        )
+        .on("r0", frame(frame::HEADERS, &[2, 0, 0x80])),
         Case::new("an empty field section", Connection(error::DECOMPRESSION_FAILED))
             .on("r0", frame(frame::HEADERS, &[])),
         // RFC 9114 §7.1 has `H3_FRAME_ERROR`, but the library does not tell that a frame was cut.
@@ -245,6 +263,22 @@ fn frames_of_requests() -> Vec<Case> {
     cases
 }
 
+/// Requests whose parts arrive one by one, or not at all (RFC 9114 §4.1, §4.1.1).
+fn parts_of_requests() -> Vec<Case> {
+    use Outcome::{Answer, GoesOn};
+    vec![
+        Case::new("the end of a stream after its head", Answer).on("r0", head()).on("r0", Vec::new()).end(),
+        Case::new("a body in frames of one byte", Answer)
+            .on("r0", [head_with(&[("content-length", "99")]), frame(frame::DATA, b"x").repeat(99)].concat())
+            .end(),
+        Case::new("a request that is reset within its body", GoesOn)
+            .on("r0", [head(), cut(frame::DATA, 10, b"abc")].concat())
+            .on("r0", Vec::new())
+            .reset(),
+        Case::new("a request whose response is stopped", GoesOn).on("r0", head()).stop(),
+    ]
+}
+
 /// Unidirectional streams (RFC 9114 §6.2, RFC 9204 §4.2).
 fn unidirectional_streams() -> Vec<Case> {
     use Outcome::{Connection, GoesOn, Lenient};
@@ -254,6 +288,12 @@ fn unidirectional_streams() -> Vec<Case> {
         Case::new("a second decoder stream", Connection(error::STREAM_CREATION)).on("u0", vec![3]),
         Case::new("a push stream of a client", Connection(error::STREAM_CREATION)).on("u0", vec![1, 0]),
         Case::new("a stream of an unknown type", GoesOn).on("u0", number(frame::UNKNOWN)),
+        // One of the cases of h3i itself. Of eight streams three are for control and QPACK.
+        (0..5)
+            .fold(Case::new("more streams than the server allows", GoesOn), |case, count| {
+                case.on(&format!("u{count}"), number(frame::UNKNOWN))
+            })
+            .refused("u5"),
         Case::new("a stream that ends before its type", GoesOn).on("u0", vec![0x40]).end(),
         Case::new(
             "an encoder that takes more table than there is",
@@ -347,6 +387,12 @@ fn frames_of_control() -> Vec<Case> {
         ),
         // A client that leaves is left.
         control("GOAWAY that falls", error::NONE, [goaway(8), goaway(4), goaway(4)].concat()),
+        Case::new("PRIORITY_UPDATE of requests", GoesOn).on(
+            "control",
+            [&b"\0u=1, i"[..], b"\x04"].map(|update| frame(frame::PRIORITY_UPDATE, update)).concat(),
+        ),
+        Case::new("PRIORITY_UPDATE that is no structured field", GoesOn)
+            .on("control", frame(frame::PRIORITY_UPDATE, b"\0u=;(")),
         Case::new("MAX_PUSH_ID that rises", GoesOn).on("control", [pushes(1), pushes(1), pushes(5)].concat()),
         Case::new("an unknown frame on the control stream", GoesOn)
             .on("control", frame(frame::UNKNOWN, b"x")),
@@ -410,6 +456,11 @@ fn malformed_requests() -> Vec<Case> {
             "a body that is longer than its Content-Length",
             [head_with(&[("content-length", "1")]), frame(frame::DATA, b"ab")].concat(),
         ),
+        // The other of the cases of h3i itself.
+        malformed(
+            "a body that is shorter than its Content-Length",
+            [head_with(&[("content-length", "5")]), frame(frame::DATA, b"test")].concat(),
+        ),
         Case::new("the same host twice", Answer).on("r0", head_with(&[("host", "localhost")])).end(),
         Case::new("the host in Host alone", Answer)
             .on("r0", fields(&[HEAD[0], HEAD[1], HEAD[3], ("host", "localhost")]))
@@ -435,38 +486,45 @@ fn malformed_requests() -> Vec<Case> {
     cases
 }
 
-fn came(server: &Server, cases: &[Case]) -> Vec<Value> {
-    let address = server.https();
-    let client = Tool::new(PYTHON).arg(CLIENT).arg(server.certificates().authority());
-    let client = client.args([address.ip().to_string(), address.port().to_string()]);
+fn came(server: &Server, client: Tool, cases: &[Case]) -> Vec<Value> {
     let probe: String = head().iter().map(|byte| format!("{byte:02x}")).collect();
     let cases: Vec<_> = cases.iter().map(Case::to_json).collect();
     let input = json!({"probe": probe, "cases": cases}).to_string();
-    serde_json::from_slice(&client.run_with_input(input.as_bytes()).ok().stdout).unwrap()
+    let came = serde_json::from_slice(&client.run_with_input(input.as_bytes()).ok().stdout).unwrap();
+    server.counted("penstock_http3_streams", &[], 0.0);
+    came
 }
 
-/// Every case has its outcome.
+/// Every case has its outcome, with each client that is there.
 fn check(cases: &[Case]) {
-    if !has_client() {
-        return;
-    }
     let server = setup().start();
     server.write("small.txt", FILE);
-    let came = came(&server, cases);
-    assert_eq!(came.len(), cases.len());
-    let differ: Vec<_> = cases.iter().zip(&came).filter_map(|(case, came)| case.differs(came)).collect();
-    assert!(differ.is_empty(), "{differ:#?}");
+    let address = server.https();
+    let authority = server.certificates().authority();
+    let mut clients = Vec::new();
+    if has_client() {
+        let client = Tool::new(PYTHON).arg(CLIENT).arg(&authority);
+        clients.push(("aioquic", client.args([address.ip().to_string(), address.port().to_string()])));
+    }
+    if has_h3i() {
+        clients.push(("h3i", Tool::new(H3I).arg(address.to_string()).env("SSL_CERT_FILE", &authority)));
+    }
+    for (name, client) in clients {
+        let came = came(&server, client, cases);
+        assert_eq!(came.len(), cases.len());
+        let differ: Vec<_> = cases.iter().zip(&came).filter_map(|(case, came)| case.differs(came)).collect();
+        assert!(differ.is_empty(), "{name}: {differ:#?}");
+    }
     for case in cases {
         if let Outcome::Lenient(reason) = case.outcome {
             println!("{}: {reason}", case.name);
         }
     }
-    server.counted("penstock_http3_streams", &[], 0.0);
 }
 
 #[test]
 fn frames_that_a_request_may_not_have_end_its_connection() {
-    check(&frames_of_requests());
+    check(&[frames_of_requests(), parts_of_requests()].into_iter().flatten().collect::<Vec<_>>());
 }
 
 #[test]

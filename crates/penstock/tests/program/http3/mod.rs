@@ -23,6 +23,9 @@ pub(crate) const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../targ
 /// The client of quic-go, which `scripts/install-needs test` builds.
 pub(crate) const QUIC_GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/quicgo");
 
+/// The client of h3i, which `scripts/install-needs h3i` builds.
+const H3I: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/h3i");
+
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/client.py");
 
 /// The usual server, whose listener with TLS speaks HTTP/3 by default.
@@ -46,6 +49,17 @@ pub(crate) fn has_quic_go() -> bool {
     let has = Path::new(QUIC_GO).exists();
     if !has {
         penstock_testkit::not_tested("needs a client of quic-go; scripts/install-needs test builds it");
+    }
+    has
+}
+
+/// Whether there is that of h3i; says so if there is none.
+fn has_h3i() -> bool {
+    let has = Path::new(H3I).exists();
+    if !has {
+        penstock_testkit::not_tested(
+            "needs a client of h3i; scripts/install-needs h3i builds it after the server",
+        );
     }
     has
 }
