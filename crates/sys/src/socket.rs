@@ -492,7 +492,7 @@ mod tests {
         let second = listen(address, &plain()).unwrap();
         assert_eq!(second.local_addr().unwrap(), address);
         let error = probe_free(address).unwrap_err();
-        assert!(error.to_string().contains("another program has this port"), "{error}");
+        assert!(error.remedy().unwrap().contains("another program has this port"), "{error}");
     }
 
     #[test]
@@ -500,7 +500,7 @@ mod tests {
         let options = ListenOptions { congestion_control: Some("warp".into()), ..plain() };
         let error = listen(loopback(), &options).unwrap_err();
         assert_eq!(error.step, "congestion_control");
-        assert!(error.to_string().contains("tcp_available_congestion_control"));
+        assert!(error.remedy().unwrap().contains("tcp_available_congestion_control"));
     }
 
     #[test]

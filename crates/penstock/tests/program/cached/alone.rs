@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use penstock_testkit::origin::{
     Origin, answer, file, range, write, write_chunk, write_chunked_head, write_head,
 };
-use penstock_testkit::{Client, Content, DEADLINE, Gate, Server, Setup, Sockets, Tool, until};
+use penstock_testkit::{Client, Content, DEADLINE, Gate, Server, Sockets, Tool, until};
 
 use super::{Edge, SLICE};
 
@@ -292,9 +292,9 @@ fn an_answer_to_what_may_have_had_an_effect_is_not_asked_for_twice() {
         write(stream, "some");
         false
     });
-    let server = Setup::new().sites(&origin.sites()).start();
-    server.tolerate_warning("is out: ");
-    let mut client = Client::plain(&server);
+    let edge = Edge::of(&origin);
+    edge.server.tolerate_warning("is out: ");
+    let mut client = Client::plain(&edge.server);
     client.send("POST /buy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(client.response_to_head().unwrap().status, 200);
     assert_eq!(client.rest_until_cut(), b"some");

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use penstock_testkit::origin::{
     Origin, answer, field, file, range, target, write, write_chunk, write_chunked_head, write_head,
 };
-use penstock_testkit::{Client, Content, Server, Setup, Strace, Tool, until};
+use penstock_testkit::{Client, Content, Server, Setup, Strace, Tool, memory_directory, until};
 
 use crate::system_calls::worker_thread;
 
@@ -331,7 +331,9 @@ fn a_server_sees_the_one_authority_that_the_rules_were_applied_to() {
     });
     for cache in ["", ", cache: off"] {
         let sites = format!("- {{hosts: [public.example], origin: {{http: [\"{}\"]{cache}}}}}", origin.url());
-        let server = Setup::new().workers(1).sites(&sites).start();
+        let memory = memory_directory();
+        let tier = format!("cache: {{memory: {{directory: {}, size: 16MiB}}}}", memory.path().display());
+        let server = Setup::new().workers(1).sites(&sites).section(&tier).start();
         let ask = |request: &str| {
             let response = Client::plain(&server).request(request);
             (response.status, String::from_utf8(response.body).unwrap())
