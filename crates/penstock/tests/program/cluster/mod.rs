@@ -191,3 +191,17 @@ fn asked_targets(origin: &Origin) -> BTreeMap<String, usize> {
     }
     targets
 }
+
+/// Answers that other nodes did not give this one in their time.
+fn late_answers(server: &Server) -> f64 {
+    let sum = |outcome| server.metrics().sum("penstock_cluster_requests_total", &[outcome]);
+    sum("outcome=\"stalled\"") + sum("outcome=\"failed\"")
+}
+
+/// Checks that each of these objects was fetched once. Nodes ask the origin themselves after answers that were `late`, as on a machine
+/// that stood still.
+#[track_caller]
+fn assert_fetched_once(late: f64, times: &[Option<usize>]) {
+    let again: usize = times.iter().map(|times| times.expect("each was fetched") - 1).sum();
+    assert!(again as f64 <= late, "{again} were fetched again, and {late} answers were late: {times:?}");
+}
