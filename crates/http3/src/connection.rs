@@ -1,8 +1,9 @@
 //! One connection: QUIC, and HTTP/3 on it.
 
+mod queue;
 mod sending;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::limits::{IDS, QuicConfig};
 use crate::migration::Migration;
 use crate::token::RetryOrigin;
 
+use queue::{Place, Probes};
 pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone};
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
@@ -104,8 +106,8 @@ pub struct ServerConnection {
     /// `None` until the handshake lets this side send.
     http: Option<Box<h3::Connection>>,
     http_config: Rc<h3::Config>,
-    /// Requests whose work has not ended.
-    open: BTreeSet<u64>,
+    /// Requests whose work has not ended, and their places in the library's queue.
+    open: BTreeMap<u64, Place>,
     /// Requests whose work has ended while their streams had not.
     unsettled: Vec<u64>,
     /// One more than the number of the last request.
@@ -114,6 +116,7 @@ pub struct ServerConnection {
     packets: u64,
     packets_max: u64,
     migration: Migration,
+    probes: Probes,
     /// Whether content need not fill a train now.
     may_send_little: bool,
     /// What of the congestion window has to be free for content.
@@ -162,13 +165,14 @@ impl ServerConnection {
             quic: Box::new(accepted.ok()?),
             http: None,
             http_config: Rc::clone(&config.http),
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
             unsettled: Vec::new(),
             next_request: 0,
             promises: config.promises,
             packets: 0,
             packets_max: config.packets,
             migration: Migration::new(path),
+            probes: Probes::default(),
             may_send_little: false,
             train_bytes: 0,
             head: None,
@@ -210,6 +214,7 @@ impl ServerConnection {
     fn begin_http(&mut self) {
         if self.http.is_none() && (self.quic.is_established() || self.quic.is_in_early_data()) {
             self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok().map(Box::new);
+            self.put_qpack_last();
         }
     }
 
@@ -229,7 +234,8 @@ impl ServerConnection {
             };
             match event {
                 h3::Event::Headers { list, more_frames } => {
-                    if self.open.insert(stream) {
+                    if !self.open.contains_key(&stream) {
+                        self.open.insert(stream, Place::default());
                         self.next_request = self.next_request.max(stream + 4);
                         return Some(StreamEvent::Request {
                             stream,
@@ -240,8 +246,10 @@ impl ServerConnection {
                     // Trailers.
                 }
                 h3::Event::Data => return Some(StreamEvent::Content(stream)),
-                h3::Event::Finished if self.open.contains(&stream) => return Some(StreamEvent::End(stream)),
-                h3::Event::Reset(code) if self.open.contains(&stream) => {
+                h3::Event::Finished if self.open.contains_key(&stream) => {
+                    return Some(StreamEvent::End(stream));
+                }
+                h3::Event::Reset(code) if self.open.contains_key(&stream) => {
                     return Some(StreamEvent::Reset(stream, code));
                 }
                 h3::Event::PriorityUpdate => {
@@ -251,7 +259,7 @@ impl ServerConnection {
                 }
                 h3::Event::GoAway => return Some(StreamEvent::GoAway),
                 h3::Event::Finished | h3::Event::Reset(_) if self.is_unknown(stream) => {
-                    self.open.insert(stream);
+                    self.open.insert(stream, Place::default());
                     return Some(StreamEvent::Incomplete(stream));
                 }
                 h3::Event::Finished | h3::Event::Reset(_) => {}
@@ -264,7 +272,7 @@ impl ServerConnection {
         let is_gone = matches!(self.quic.stream_capacity(stream), Err(quiche::Error::InvalidStreamState(_)));
         stream.is_multiple_of(4)
             && !is_gone
-            && !self.open.contains(&stream)
+            && !self.open.contains_key(&stream)
             && !self.unsettled.contains(&stream)
     }
 
@@ -291,11 +299,6 @@ impl ServerConnection {
         self.train_bytes = (window / 4).min(TRAIN_DATAGRAMS * MAX_DATAGRAM_BYTES);
     }
 
-    /// Sets urgency and kind of a stream for what the library has taken (RFC 9218 §4).
-    pub fn set_priority(&mut self, stream: u64, urgency: u8, incremental: bool) {
-        let _gone = self.quic.stream_priority(stream, urgency, incremental);
-    }
-
     /// Resets a response that ends early.
     pub fn reset(&mut self, stream: u64, code: u64) {
         self.put_waiting_head();
@@ -306,7 +309,7 @@ impl ServerConnection {
     /// The work for a request has ended: what still comes of it is not read. A response that was not sent to its end has to be
     /// reset before.
     pub fn finished(&mut self, stream: u64) {
-        if !self.open.remove(&stream) {
+        if self.open.remove(&stream).is_none() {
             return;
         }
         self.forget_head(stream);
@@ -338,6 +341,7 @@ impl ServerConnection {
 
     fn send_goaway(&mut self, first_refused: u64) -> bool {
         self.put_waiting_head();
+        self.put_control_first();
         let Some(http) = &mut self.http else { return false };
         let is_sent = http.send_goaway(&mut self.quic, first_refused).is_ok();
         if is_sent {
@@ -366,7 +370,7 @@ impl ServerConnection {
         self.put_waiting_head();
         let longest = out.len().min(self.migration.datagram_bytes());
         let out = &mut out[..longest];
-        let (length, path) = match self.quic.send(out) {
+        let (length, path) = match self.send_next(out) {
             Ok((length, info)) => (length, NetworkPath { local: info.from, client: info.to }),
             Err(quiche::Error::Done) => self.migration.packet(&mut self.quic, out)?,
             Err(_) => return None,
@@ -395,6 +399,7 @@ impl ServerConnection {
     pub fn on_timeout(&mut self) {
         self.put_waiting_head();
         self.quic.on_timeout();
+        self.follow_probes();
         self.migration.follow(&mut self.quic);
     }
 

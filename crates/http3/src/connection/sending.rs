@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 256;
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
-const CONTROL_STREAM: u64 = 3;
+pub(super) const CONTROL_STREAM: u64 = 3;
 
 /// The head of a response, as a HEADERS frame.
 #[derive(Debug)]
@@ -194,6 +194,7 @@ impl ServerConnection {
 
     /// Gives QUIC bytes for which the stream has space.
     fn put(&mut self, stream: u64, bytes: Vec<u8>, end: bool) -> Result<(), StreamGone> {
+        self.put_in_its_place(stream, end);
         match self.quic.stream_send_zc(stream, bytes.into(), end) {
             Ok((_, None)) => Ok(()),
             Ok((_, Some(_))) | Err(_) => Err(StreamGone),

@@ -1,0 +1,57 @@
+//! Probes (RFC 9002 §6.2) of what the client has received.
+
+use super::*;
+
+/// Takes all packets that the server sends.
+fn packets(server: &mut Server) -> Vec<Vec<u8>> {
+    let mut packet = [0; MAX_DATAGRAM_BYTES];
+    let next = || server.connection.packet(&mut packet).map(|(length, _)| packet[..length].to_vec());
+    std::iter::from_fn(next).collect()
+}
+
+/// Sends what the client has to send to the server, and nothing back.
+fn pass_to_server(pair: &mut Pair) {
+    let mut packet = [0; MAX_DATAGRAM_BYTES];
+    while let Ok((length, _)) = pair.client.quic.send(&mut packet) {
+        pair.server.receive(&mut packet[..length], client_address());
+    }
+}
+
+#[test]
+fn a_stream_whose_probe_came_too_late_holds_up_no_other() {
+    let mut pair = Pair::new(0, Weather::Fair);
+    pair.server.answers = false;
+    let waiting = pair.client.get("/waiting");
+    let bulk = pair.client.get("/bulk");
+    pair.settle();
+    // Several full packets, and what fills the window.
+    send_zeros(&mut pair, waiting, 5000);
+    let space = pair.server.connection.space(bulk);
+    send_zeros(&mut pair, bulk, space);
+    let mut late = packets(&mut pair.server);
+    // An acknowledgement takes place in the first probe, so that the content of two packets fits into no two.
+    pair.client.quic.send_ack_eliciting().unwrap();
+    pass_to_server(&mut pair);
+    std::thread::sleep(pair.server.connection.deadline().unwrap().saturating_duration_since(Instant::now()));
+    pair.server.connection.on_timeout();
+    late.extend(packets(&mut pair.server));
+    for mut packet in late {
+        pair.client.receive(&mut packet);
+    }
+    pass_to_server(&mut pair);
+    let come = pair.client.content.len();
+    assert_eq!(come, 5000 + space);
+    let space = pair.server.connection.space(bulk);
+    assert!(space > 0);
+    send_zeros(&mut pair, bulk, space);
+    for mut packet in packets(&mut pair.server) {
+        pair.client.receive(&mut packet);
+    }
+    // Headers of packets take a part of the window.
+    assert!(pair.client.content.len() > come + space / 2);
+    pair.settle();
+    send_zeros(&mut pair, waiting, 5000);
+    pair.until(|pair| pair.client.content.len() == come + space + 5000);
+    assert!(pair.server.connection.announce_end());
+    pair.until(|pair| pair.client.goaway.is_some());
+}
