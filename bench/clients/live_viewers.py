@@ -1,7 +1,7 @@
-"""Viewers of a low-latency HLS stream, each with two connections: one for the playlist, which waits for the next part, and
-one for the hinted part.
+"""Viewers of a low-latency HLS stream: over HTTP/1.1 each with two connections, one for the playlist, which waits for the next
+part, and one for the hinted part; over HTTP/3 with one for both, which needs aioquic.
 
-Usage: live_viewers.py PORT VIEWERS SECONDS. Prints as JSON the time at which each viewer had the last byte of each
+Usage: live_viewers.py h1|h3 PORT VIEWERS SECONDS. Prints as JSON the time at which each viewer had the last byte of each
 part, and the delay of each playlist after it was due.
 """
 
@@ -47,8 +47,8 @@ class Connection:
 
 
 class Viewer:
-    def __init__(self, port, until):
-        self.playlist, self.media, self.until = Connection(port), Connection(port), until
+    def __init__(self, connections, until):
+        (self.playlist, self.media), self.until = connections, until
         self.arrivals = {}
         self.told = {}
         self.failures = Counter()
@@ -99,9 +99,18 @@ class Viewer:
             part += 1
 
 
-async def main(port, count, seconds):
+def connections(protocol, port):
+    """Those of one viewer."""
+    if protocol == "h1":
+        return Connection(port), Connection(port)
+    from http3_connection import Http3Connection  # aioquic is there for HTTP/3 only
+
+    return (Http3Connection(port),) * 2
+
+
+async def main(protocol, port, count, seconds):
     until = time.time() + seconds
-    viewers = [Viewer(port, until) for _ in range(count)]
+    viewers = [Viewer(connections(protocol, port), until) for _ in range(count)]
     await asyncio.gather(*(viewer.watch(RAMP_S * place / count) for place, viewer in enumerate(viewers)))
     for viewer in viewers:
         viewer.playlist.close()
@@ -112,4 +121,4 @@ async def main(port, count, seconds):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*map(int, sys.argv[1:4])))
+    asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:5])))

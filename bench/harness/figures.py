@@ -17,7 +17,7 @@ CACHES = ("nginx", "varnish")
 PROXIES = ("nginx", "haproxy", "caddy")
 NGINX = ("nginx",)
 # Figures of a server and a client alone, whose cost can be counted by cores too.
-OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2a", "2b", "2c", "2d", "5a", "5b", "5c")
+OF_TWO = ("a", "b", "c", "d", "g", "h", "i", "j", "k", "n", "o", "p", "q", "r", "s", "x", "z", "2a", "2b", "2c", "2d", "5a", "5b", "5c", "5d")
 SMALL_PATHS = [f"/small-{number}.bin" for number in range(SEGMENTS)]
 SEGMENT_PATHS = [f"/segment-{number}.bin" for number in range(SEGMENTS)]
 
@@ -183,13 +183,17 @@ FIGURES = [
         "2f", "manifest beside ten segments: first byte", "ms", 2, None, http2.manifest, files=("segment",), group="HTTP/2",
         also=(("with a priority of the client", "urgent_ms", "ms", 2),),
     ),
-    Figure("5a", "1 GiB file on one stream", "CPU s/GiB", 3, at_most(0.7), http3.bulk, files=("bulk",), group="HTTP/3"),
+    Figure("5a", "1 GiB file on one stream", "CPU s/GiB", 3, at_most(0.7), http3.bulk(), files=("bulk",), group="HTTP/3"),
     Figure(
         "5b", "1 MiB files, 50 connections of 10 streams", "CPU µs", 0, at_most(0.7), http3.requests("/segment-{}.bin", SEGMENTS, 10),
         files=("segment",), group="HTTP/3",
     ),
     Figure(
         "5c", "1 KiB file, 50 connections of 20 streams", "CPU µs", 1, at_most(1.2), http3.requests("/small.bin", 0, 20), group="HTTP/3",
+    ),
+    Figure(
+        "5d", "1 GiB file on one stream, a packet of two acknowledged", "CPU s/GiB", 3, at_most(0.7), http3.bulk(ack_every=2), files=("bulk",),
+        group="HTTP/3",
     ),
     _relayed("3a", "1 GiB body relayed over TLS", relaying.bulk, ("bulk",), at_most(0.5)),
     _relayed("3b", "1 GiB body relayed without TLS", relaying.bulk, ("bulk",), at_most(0.5), is_plain=True),

@@ -1,4 +1,4 @@
-"""One round of each figure of HTTP/3, by `penstock load`, which acknowledges what comes in batches."""
+"""One round of each figure of HTTP/3, by `penstock load`, which acknowledges what comes in batches unless it is told otherwise."""
 
 from . import network
 from .clients import GRACE_S
@@ -9,18 +9,23 @@ from .scene import MIB
 BULK_LIMIT_S = 60
 
 
-def bulk(make_server, clients, effort):
-    """CPU seconds per GiB of file on one stream. The second fetch counts."""
-    times = network.account().bulk_times
-    wanted, options = times * effort.bulk_bytes, ["--protocol", "h3", "--requests", str(times)]
-    with make_server(is_http3=True) as server:
-        for _ in range(2):
-            meter = server.meter()
-            client = clients.objects(server.port, "/bulk.bin", options, times * BULK_LIMIT_S)
-            usage = meter.stop()
-            if client["bytes"] != wanted:
-                raise RuntimeError(f"{server.name} sent {client['bytes']} bytes of {wanted}")
-    return Sample(usage.cpu_s * GIB / wanted, {**usage.record(), **client})
+def bulk(ack_every=None):
+    """CPU seconds per GiB of file on one stream, whose client acknowledges one of so many packets. The second fetch counts."""
+
+    def measure(make_server, clients, effort):
+        times = network.account().bulk_times
+        wanted, options = times * effort.bulk_bytes, ["--protocol", "h3", "--requests", str(times)]
+        options += ["--ack-every", str(ack_every)] if ack_every else []
+        with make_server(is_http3=True) as server:
+            for _ in range(2):
+                meter = server.meter()
+                client = clients.objects(server.port, "/bulk.bin", options, times * BULK_LIMIT_S)
+                usage = meter.stop()
+                if client["bytes"] != wanted:
+                    raise RuntimeError(f"{server.name} sent {client['bytes']} bytes of {wanted}")
+        return Sample(usage.cpu_s * GIB / wanted, {**usage.record(), **client})
+
+    return measure
 
 
 def requests(path, objects, streams):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import time
 import urllib.request
@@ -19,15 +20,17 @@ def end(process):
         process.wait(timeout=LIMIT_S)
 
 
-def fetched(port, path):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
+def fetched(port, path, scheme="http"):
+    """The content of a response. Every certificate is trusted."""
+    trusting = ssl._create_unverified_context()
+    with urllib.request.urlopen(f"{scheme}://127.0.0.1:{port}{path}", timeout=LIMIT_S, context=trusting) as answer:
         return answer.read()
 
 
-def until_up(port, path):
+def until_up(port, path, scheme="http"):
     for _ in range(10 * LIMIT_S):
         try:
-            return fetched(port, path)
+            return fetched(port, path, scheme)
         except OSError:
             time.sleep(0.1)
     raise RuntimeError(f"nothing answers on port {port}")

@@ -69,7 +69,7 @@ class Table(unittest.TestCase):
             "h": 0.5, "i": 0.8, "j": 0.5, "k": 0.4, "l": None, "m": None, "n": None, "o": None, "p": None, "q": None,
             "r": None, "s": None, "x": None, "t": None, "u": None, "v": 0.5, "4a": None, "4b": None, "w": None, "y": None, "z": None,
             "2a": 0.5, "2b": None, "2c": 2.0, "2d": 2.0, "2e": 8.0, "2f": None,
-            "5a": 0.7, "5b": 0.7, "5c": 1.2,
+            "5a": 0.7, "5b": 0.7, "5c": 1.2, "5d": 0.7,
             "3a": 0.5, "3b": 0.5, "3c": 0.5, "3d": 0.5, "3e": None, "3f": None,
         })  # fmt: skip
 

@@ -58,6 +58,8 @@ pub enum HttpProtocol {
     Http3 {
         /// Requests under way on each connection.
         streams: NonZeroUsize,
+        /// The most packets for which one acknowledgement is sent. `None` for all that were received together.
+        ack_every: Option<NonZeroUsize>,
     },
 }
 
@@ -84,7 +86,7 @@ impl HttpProtocol {
     pub fn streams(self) -> usize {
         match self {
             Self::Http1 => 1,
-            Self::Http2 { streams } | Self::Http3 { streams } => streams.get(),
+            Self::Http2 { streams } | Self::Http3 { streams, .. } => streams.get(),
         }
     }
 }

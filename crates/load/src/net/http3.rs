@@ -70,6 +70,8 @@ struct ConnectionShared {
     wake: Notify,
     /// The connection, or the number of streams that the server allows, has changed.
     changed: Notify,
+    /// The most packets for which one acknowledgement is sent.
+    ack_every: usize,
 }
 
 impl Http3Connection {
@@ -89,7 +91,7 @@ impl Http3Connection {
             (LoadFailure::HandshakeInvalid, "the session is none of this library".to_owned())
         })?;
         prepare(state.quic.as_mut()).map_err(|error| (LoadFailure::HandshakeInvalid, error.to_string()))?;
-        let shared = Rc::new(ConnectionShared::new(state, socket, server).map_err(failed)?);
+        let shared = Rc::new(ConnectionShared::new(context, state, socket, server).map_err(failed)?);
         shared.flush();
         shared.state.borrow_mut().follow();
         let driver = tokio::task::spawn_local(ConnectionShared::drive(Rc::clone(&shared)));
@@ -150,7 +152,12 @@ impl Http3Connection {
 }
 
 impl ConnectionShared {
-    fn new(state: ConnectionState, socket: UdpSocket, server: SocketAddr) -> io::Result<Self> {
+    fn new(
+        context: &QuicContext,
+        state: ConnectionState,
+        socket: UdpSocket,
+        server: SocketAddr,
+    ) -> io::Result<Self> {
         Ok(Self {
             state: RefCell::new(state),
             local: socket.local_addr()?,
@@ -158,6 +165,7 @@ impl ConnectionShared {
             server,
             wake: Notify::new(),
             changed: Notify::new(),
+            ack_every: context.ack_every,
         })
     }
 
@@ -206,6 +214,7 @@ impl ConnectionShared {
     /// Takes what has come.
     fn receive(&self) {
         let mut state = self.state.borrow_mut();
+        let mut unanswered = 0;
         INLET.with_borrow_mut(|inlet| {
             for _ in 0..CALLS_PER_TURN {
                 let receive = || {
@@ -214,6 +223,11 @@ impl ConnectionShared {
                             let info = quiche::RecvInfo { from: arrival.from, to: self.local };
                             // An error has ended the connection, which its state tells, or concerns this datagram alone.
                             let _told_by_state = state.quic.recv(datagram, info);
+                            unanswered += 1;
+                            if unanswered == self.ack_every {
+                                unanswered = 0;
+                                self.send(&mut state);
+                            }
                         }
                     })
                 };
@@ -232,7 +246,10 @@ impl ConnectionShared {
 
     /// Sends what there is. What the socket does not take is lost, and QUIC sends it again.
     fn flush(&self) {
-        let mut state = self.state.borrow_mut();
+        self.send(&mut self.state.borrow_mut());
+    }
+
+    fn send(&self, state: &mut ConnectionState) {
         let mut datagram = [0; DATAGRAM_BYTES];
         while let Ok((length, _)) = state.quic.send(&mut datagram) {
             // Without asking the runtime, to which a new socket is not yet writable.

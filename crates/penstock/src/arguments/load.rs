@@ -226,6 +226,10 @@ pub(crate) struct CommonOptions {
     #[arg(long, value_name = "PROTOCOL", default_value = "h1")]
     pub(crate) protocol: ProtocolName,
 
+    /// The most packets of HTTP/3 for which one acknowledgement is sent; all that were received together if not given.
+    #[arg(long, value_name = "N")]
+    pub(crate) ack_every: Option<NonZeroUsize>,
+
     /// Concurrent connections.
     #[arg(short, long, visible_alias = "viewers", value_name = "N", default_value = "1", value_parser = connections)]
     pub(crate) connections: NonZeroUsize,

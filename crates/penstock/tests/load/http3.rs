@@ -74,6 +74,17 @@ fn bodies_larger_than_the_windows_are_read_to_their_last_byte() {
 }
 
 #[test]
+fn packets_are_acknowledged_as_often_as_asked() {
+    let server = server();
+    server.file("film", 4_000_000);
+    run(&server, "download", "/film", &["--requests", "1", "--ack-every", "2"]);
+    server.counted("penstock_connections", &["protocol=\"https\""], 0.0);
+    let packets = |which: &str| server.metrics().sum(&format!("penstock_quic_packets_{which}_total"), &[]);
+    let (sent, received) = (packets("sent"), packets("received"));
+    assert!(sent > 2000.0 && received > sent / 3.0, "{sent} packets, {received} received");
+}
+
+#[test]
 fn heads_bring_no_bytes_and_a_missing_file_is_an_error() {
     let server = server();
     server.file("film", 100_000);
@@ -147,4 +158,6 @@ fn options_that_quic_has_no_place_for_are_refused() {
         let finished = load(&[arguments, &["--protocol", "h3"]].concat()).exits_with(2);
         assert!(finished.stderr.contains(part), "{arguments:?}: {}", finished.stderr);
     }
+    let finished = load(&["requests", "--ack-every", "2", "https://127.0.0.1:1/"]).exits_with(2);
+    assert!(finished.stderr.contains("TCP acknowledges by itself"), "{}", finished.stderr);
 }

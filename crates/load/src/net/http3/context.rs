@@ -11,7 +11,7 @@ use super::DATAGRAM_BYTES;
 use super::state::ConnectionState;
 use crate::net::http2::Windows;
 use crate::net::sessions::SessionPool;
-use crate::plan::{LoadMode, Plan, Resume};
+use crate::plan::{HttpProtocol, LoadMode, Plan, Resume};
 use crate::response::HEAD_BYTES_MAX;
 
 /// Unidirectional streams of the server: control, QPACK, and some of unknown types (RFC 9114 §6.2.3).
@@ -25,6 +25,8 @@ const IDLE_MILLISECONDS: u64 = 60_000;
 pub(in crate::net) struct QuicContext {
     quic: RefCell<quiche::Config>,
     http: Arc<h3::Config>,
+    /// The most packets for which one acknowledgement is sent.
+    pub(super) ack_every: usize,
 }
 
 impl QuicContext {
@@ -54,7 +56,11 @@ impl QuicContext {
         }
         let mut http = h3::Config::new().map_err(|error| failed(&error))?;
         http.set_max_field_section_size(HEAD_BYTES_MAX as u64);
-        Ok(Self { quic: RefCell::new(quic), http: Arc::new(http) })
+        let ack_every = match plan.protocol {
+            HttpProtocol::Http3 { ack_every: Some(packets), .. } => packets.get(),
+            _ => usize::MAX,
+        };
+        Ok(Self { quic: RefCell::new(quic), http: Arc::new(http), ack_every })
     }
 
     /// A new connection between these addresses. `None` if the session cannot be read, or the library has no memory.

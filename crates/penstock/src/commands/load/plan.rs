@@ -72,6 +72,9 @@ fn plan(
 ) -> Result<Plan, String> {
     let connections = common.connections.get();
     let protocol = match common.protocol {
+        ProtocolName::H1 | ProtocolName::H2 if common.ack_every.is_some() => {
+            return Err("--ack-every: TCP acknowledges by itself; write --protocol h3".to_owned());
+        }
         ProtocolName::H1 if streams.get() > 1 => {
             return Err(
                 "--streams: HTTP/1.1 has one request at a time on a connection; write --protocol h2 or h3"
@@ -80,7 +83,7 @@ fn plan(
         }
         ProtocolName::H1 => HttpProtocol::Http1,
         ProtocolName::H2 => HttpProtocol::Http2 { streams },
-        ProtocolName::H3 => HttpProtocol::Http3 { streams },
+        ProtocolName::H3 => HttpProtocol::Http3 { streams, ack_every: common.ack_every },
     };
     match (protocol, connection_field(&workload)) {
         (HttpProtocol::Http2 { .. }, Some(name)) => {
