@@ -4,6 +4,7 @@
 //! has a task (`session`): it performs the handshake, reads requests, runs their streams as HTTP/2 does, and sends trains of
 //! datagrams.
 
+mod ended;
 mod endpoint;
 mod generations;
 mod handshake;

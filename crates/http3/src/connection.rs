@@ -53,6 +53,13 @@ const NO_FIELD: (&[u8], &[u8]) = (b"", b"");
 /// Datagrams of a full train. Content waits until the congestion window lets so many leave together.
 const TRAIN_DATAGRAMS: usize = 44;
 
+/// The bit of the first byte that tells a long header, and the reserved ones of a short header (RFC 9000 §17.3.1).
+const LONG_HEADER: u8 = 0x80;
+const RESERVED_BITS: u8 = 0x18;
+
+/// An error code of QUIC (RFC 9000 §20.1).
+const PROTOCOL_VIOLATION: u64 = 0x0a;
+
 /// What has happened on a stream.
 #[derive(Debug)]
 pub enum StreamEvent {
@@ -198,8 +205,15 @@ impl ServerConnection {
         }
         self.put_waiting_head();
         let NetworkPath { local, client } = path;
+        let is_short = bytes.first().is_some_and(|first| first & LONG_HEADER == 0);
+        let before = self.quic.stats().recv;
         // An error has ended the connection, which its state tells, or concerns this datagram alone.
         let _told_by_state = self.quic.recv(bytes, quiche::RecvInfo { from: client, to: local });
+        // The library writes the first byte without its protection, and counts packets that are genuine.
+        let has_reserved = bytes.first().is_some_and(|first| first & RESERVED_BITS != 0);
+        if is_short && has_reserved && self.quic.stats().recv > before {
+            self.refuse(PROTOCOL_VIOLATION);
+        }
         self.migration.follow(&mut self.quic);
         self.begin_http();
     }
@@ -360,7 +374,7 @@ impl ServerConnection {
         let _gone = self.quic.close(true, code, b"");
     }
 
-    /// Ends the connection before HTTP/3 has begun, with an error code of QUIC (RFC 9000 §20.1).
+    /// Ends the connection with an error code of QUIC (RFC 9000 §20.1).
     pub fn refuse(&mut self, code: u64) {
         let _gone = self.quic.close(false, code, b"");
     }

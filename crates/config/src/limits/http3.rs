@@ -50,6 +50,12 @@ pub const ALT_SVC_SECONDS: u64 = 86_400;
 /// Connection ids that a client holds, for migration.
 pub const QUIC_IDS: usize = 4;
 
+/// How long the ids of a connection are known behind its end: packets that were under way are dropped (RFC 9000 §10.2).
+pub const QUIC_ENDED_SECONDS: u64 = 2;
+
+/// Such ids, for each listener and worker.
+pub const QUIC_ENDED_IDS: usize = 4096;
+
 /// Files with logs of connections (qlog) that are made, unless `log.qlog.files` says it.
 pub const QLOG_FILES: usize = 100;
 

@@ -21,6 +21,7 @@ use penstock_tls::Acceptor;
 use tokio::io::Interest;
 use tokio::sync::Notify;
 
+use super::ended::Ended;
 use super::generations::{Passage, Passages, Source};
 use super::inbox::Inbox;
 use super::outbox::Outbox;
@@ -44,6 +45,7 @@ pub(crate) struct Endpoint {
     place: (u16, u16),
     config: RefCell<Option<(Arc<Acceptor>, CongestionControl, QuicConfig)>>,
     connections: RefCell<HashMap<ConnectionId, Rc<Inbox>>>,
+    ended: RefCell<Ended>,
     answers: RefCell<Answers>,
     /// To the process before, as long as it has connections.
     predecessor: RefCell<Passages>,
@@ -107,6 +109,7 @@ impl Endpoint {
             place: worker.place(),
             config: RefCell::default(),
             connections: RefCell::default(),
+            ended: RefCell::default(),
             answers: RefCell::new(Answers { since: Instant::now(), count: 0 }),
             predecessor: RefCell::new(predecessor),
             successor: RefCell::default(),
@@ -214,10 +217,16 @@ impl Endpoint {
 
     fn take_one(self: &Rc<Self>, datagram: &mut [u8], path: NetworkPath, source: Source) {
         let parsed = Datagram::parse(datagram);
-        if let Some(id) = parsed.destination()
-            && (self.give(id, datagram, path) || self.pass_on(&parsed, datagram, path, source))
-        {
-            return;
+        if let Some(id) = parsed.destination() {
+            if self.give(id, datagram, path) {
+                return;
+            }
+            if self.ended.borrow_mut().has(id, Instant::now()) {
+                return self.worker.shard.quic_dropped("ended_connection");
+            }
+            if self.pass_on(&parsed, datagram, path, source) {
+                return;
+            }
         }
         match parsed {
             Datagram::Known(id) if id.worker(self.place.1) == self.place.0 => self.reset(&id, datagram, path),
@@ -413,8 +422,10 @@ impl Endpoint {
         self.connections.borrow_mut().insert(id, Rc::clone(inbox));
     }
 
+    /// Drops what still comes with this id.
     pub(super) fn forget(&self, id: &ConnectionId) {
         self.connections.borrow_mut().remove(id);
+        self.ended.borrow_mut().add(*id, Instant::now());
         if self.is_closing.get() {
             self.left.notify_waiters();
         }

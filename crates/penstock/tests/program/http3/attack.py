@@ -16,6 +16,8 @@ Attacks:
   updates N      updates the keys N times
   unknown N      opens N streams of a type that the server does not know
   control        opens a second control stream
+  late           has the server close the connection, and then sends its last packet again
+  reserved       sends a packet whose reserved bits are set
   stops N        asks for /long.mp4 N times, and stops each response after its head
   churn N        sends N requests, as many at once as the server allows
 Prints an object: `code`, the error code with which the server closed the connection, or null; `answered`, the status of a request
@@ -56,6 +58,36 @@ class Client(QuicConnectionProtocol):
         head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost")]
         self.http.send_headers(stream, head + ([(b":path", path)] if path else []), end_stream=end)
         return stream
+
+
+class Keeper:
+    """A transport that keeps the last datagram."""
+
+    def __init__(self, transport):
+        self.transport, self.last = transport, None
+
+    def __getattr__(self, name):
+        return getattr(self.transport, name)
+
+    def sendto(self, data, address=None):
+        self.last = (data, address)
+        self.transport.sendto(data, address)
+
+
+async def late(client):
+    keeper = client._transport = Keeper(client._transport)
+    await open_streams(client, 0, 1)
+    await asyncio.wait_for(client.ended.wait(), 50)
+    keeper.transport.sendto(*keeper.last)
+
+
+async def reserve(client):
+    pair = client._quic._cryptos[tls.Epoch.ONE_RTT]
+    encrypt = pair.encrypt_packet
+    pair.encrypt_packet = lambda head, *rest: encrypt(bytes([head[0] | 0x18]) + head[1:], *rest)
+    client.request()
+    client.transmit()
+    await asyncio.wait_for(client.ended.wait(), 50)
 
 
 async def in_rounds(client, count, step):
@@ -237,6 +269,10 @@ async def main():
             done = await open_streams(client, 0x21, number)
         elif attack == "control":
             await open_streams(client, 0, 1)
+        elif attack == "late":
+            await late(client)
+        elif attack == "reserved":
+            await reserve(client)
         elif attack == "stops":
             await stop(client, number)
         elif attack == "churn":

@@ -128,12 +128,15 @@ fn a_replay_is_not_answered() {
     for number in 1..=2 {
         // From another port, as an attacker would; the second one once the first is given up.
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        for datagram in &datagrams {
-            let digit = |at: usize| u8::from_str_radix(&datagram[at..at + 2], 16).unwrap();
-            let bytes: Vec<u8> = (0..datagram.len()).step_by(2).map(digit).collect();
-            socket.send_to(&bytes, server.https()).unwrap();
-        }
-        until("the replay", || (count(&server, "delayed", "replayed") == f64::from(number)).then_some(()));
+        until("the replay", || {
+            // What comes soon after the end of its connection is dropped.
+            for datagram in &datagrams {
+                let digit = |at: usize| u8::from_str_radix(&datagram[at..at + 2], 16).unwrap();
+                let bytes: Vec<u8> = (0..datagram.len()).step_by(2).map(digit).collect();
+                socket.send_to(&bytes, server.https()).unwrap();
+            }
+            (count(&server, "delayed", "replayed") == f64::from(number)).then_some(())
+        });
         server.counted("penstock_early_requests_total", &["outcome=\"abandoned\""], f64::from(number));
     }
     assert_eq!(answered(&server), 2.0);

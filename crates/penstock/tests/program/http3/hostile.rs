@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use penstock_testkit::{Content, Server};
+use penstock_testkit::{Content, Server, until};
 use serde_json::Value;
 
 use super::floods::{EXCESSIVE_LOAD, attack};
@@ -10,6 +10,9 @@ use super::{fetch, has_client, setup};
 
 /// `H3_STREAM_CREATION_ERROR` of RFC 9114 §8.1.
 const STREAM_CREATION_ERROR: u64 = 0x103;
+
+/// `PROTOCOL_VIOLATION` of RFC 9000 §20.1.
+const PROTOCOL_VIOLATION: u64 = 0x0a;
 
 /// `QPACK_DECOMPRESSION_FAILED` of RFC 9204 §6.
 const DECOMPRESSION_FAILED: u64 = 0x200;
@@ -95,6 +98,30 @@ fn streams_of_unknown_types_are_dropped_and_a_second_control_stream_ends_its_con
     let report = scene.attack(&["unknown", "500"]);
     assert_eq!((&report["answered"], &report["done"]), (&"200".into(), &5.into()));
     assert_eq!(scene.attack(&["control"])["code"], STREAM_CREATION_ERROR);
+}
+
+#[test]
+fn a_packet_behind_the_end_of_its_connection_is_dropped() {
+    if !has_client() {
+        return;
+    }
+    let scene = Scene::new();
+    assert_eq!(scene.attack(&["late"])["code"], STREAM_CREATION_ERROR);
+    let dropped = ["reason=\"ended_connection\""];
+    let count = |name: &str, labels: &[&str]| scene.server.metrics().sum(name, labels);
+    until("a dropped packet", || {
+        (count("penstock_quic_dropped_datagrams_total", &dropped) > 0.0).then_some(())
+    });
+    assert_eq!(count("penstock_quic_answered_datagrams_total", &["answer=\"stateless_reset\""]), 0.0);
+}
+
+#[test]
+fn reserved_bits_end_their_connection() {
+    if !has_client() {
+        return;
+    }
+    let scene = Scene::new();
+    assert_eq!(scene.attack(&["reserved"])["code"], PROTOCOL_VIOLATION);
 }
 
 #[test]
