@@ -17,7 +17,7 @@ use crate::limits::{IDS, QuicConfig};
 use crate::migration::Migration;
 use crate::token::RetryOrigin;
 
-pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone};
+pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone, encode_head};
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
 pub mod code {
