@@ -212,22 +212,34 @@ impl<'h> Request<'h> {
     /// Every field line as it was sent but Host, which [`authority`](Self::authority) replaces: name in the client's
     /// spelling, value without the white space around it.
     pub fn fields(&self) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {
-        fields_in(self.field_lines).filter(|(name, _)| !name.eq_ignore_ascii_case("host"))
+        let lines = lines_in(self.field_lines).filter(|(name, _)| !is_host(name));
+        lines.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)))
     }
 
     /// The values of all lines of one field, in order. `name` in any case.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'h [u8]> {
-        self.fields().filter(move |(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        let is_it = move |given: &[u8]| given.eq_ignore_ascii_case(name.as_bytes());
+        let lines = lines_in(self.field_lines).filter(move |(given, _)| is_it(given) && !is_host(given));
+        lines.map(|(_, value)| value)
     }
 }
 
 /// Names and values of field lines.
-fn fields_in<'h>(lines: &'h [u8]) -> impl Iterator<Item = (&'h str, &'h [u8])> + use<'h> {
-    lines.split(|&byte| byte == b'\n').filter_map(|line| {
-        let colon = memchr::memchr(b':', line)?;
-        let name = std::str::from_utf8(&line[..colon]).ok()?;
-        Some((name, line[colon + 1..].trim_ascii()))
+fn lines_in<'h>(mut lines: &'h [u8]) -> impl Iterator<Item = (&'h [u8], &'h [u8])> + use<'h> {
+    let next = move || {
+        let end = memchr::memchr(b'\n', lines)?;
+        let (line, rest) = lines.split_at(end);
+        lines = &rest[1..];
+        Some(line)
+    };
+    std::iter::from_fn(next).filter_map(|line| {
+        let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+        Some((name, value[1..].trim_ascii()))
     })
+}
+
+fn is_host(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"host")
 }
 
 #[cfg(test)]

@@ -15,8 +15,7 @@ use std::time::Instant;
 
 use ending::Phase;
 pub use ending::Shutdown;
-pub use last_head::HeadParts;
-use last_head::LastHead;
+pub use last_head::{HeadParts, LastHead};
 use last_request::LastRequest;
 use receive::Reader;
 

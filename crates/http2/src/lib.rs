@@ -47,7 +47,7 @@ mod priority;
 mod request_head;
 mod streams;
 
-pub use connection::{HeadParts, PREFACE, ServerConnection, Shutdown};
+pub use connection::{HeadParts, LastHead, PREFACE, ServerConnection, Shutdown};
 pub use error::{ConnectionError, ErrorCode};
 pub use event::{StreamEvent, StreamId};
 pub use flood::{Flood, FloodGuard};

@@ -19,7 +19,7 @@ use crate::migration::Migration;
 use crate::token::RetryOrigin;
 
 use queue::{Place, Probes};
-pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone};
+pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone, encode_head};
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
 pub mod code {
@@ -330,7 +330,8 @@ impl ServerConnection {
         self.unsettled.push(stream);
         if self.unsettled.len() > UNSETTLED {
             // Most have been acknowledged.
-            self.is_settled();
+            let Self { quic, http, unsettled, .. } = self;
+            unsettled.retain(|stream| !is_gone(quic, http, *stream));
         }
         if !self.quic.stream_finished(stream) {
             let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Read, code::NO_ERROR);
@@ -430,15 +431,8 @@ impl ServerConnection {
     /// Whether the client has acknowledged the responses of all requests whose work has ended.
     pub fn is_settled(&mut self) -> bool {
         let Self { quic, http, unsettled, .. } = self;
-        unsettled.retain(|stream| {
-            // QUIC forgets a stream when both sides have its end.
-            let is_gone = matches!(quic.stream_capacity(*stream), Err(quiche::Error::InvalidStreamState(_)));
-            if is_gone && let Some(http) = http {
-                // The library's HTTP/3 forgets it when it finds it gone while it is to send on it.
-                let _gone = http.send_response(quic, *stream, &[NO_FIELD], true);
-            }
-            !is_gone
-        });
+        // One that is not says enough.
+        while unsettled.pop_if(|stream| is_gone(quic, http, *stream)).is_some() {}
         unsettled.is_empty()
     }
 
@@ -522,4 +516,14 @@ impl ServerConnection {
     pub fn round_trip(&self) -> Option<Duration> {
         self.quic.path_stats().find(|path| path.active).map(|path| path.rtt)
     }
+}
+
+/// Whether both sides have the end of a stream, so that QUIC has forgotten it.
+fn is_gone(quic: &mut Quic, http: &mut Option<Box<h3::Connection>>, stream: u64) -> bool {
+    let is_gone = matches!(quic.stream_capacity(stream), Err(quiche::Error::InvalidStreamState(_)));
+    if is_gone && let Some(http) = http {
+        // The library's HTTP/3 forgets it when it finds it gone while it is to send on it.
+        let _gone = http.send_response(quic, stream, &[NO_FIELD], true);
+    }
+    is_gone
 }

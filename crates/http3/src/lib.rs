@@ -6,7 +6,7 @@
 //! stateless resets. QUIC and QPACK are those of `quiche`; the TLS context is the caller's.
 //!
 //! ```no_run
-//! # use penstock_http3::{ConnectionId, HeadFrame, Http3Limits, NetworkPath, QuicConfig, ServerConnection, StreamEvent};
+//! # use penstock_http3::{ConnectionId, HeadFrame, Http3Limits, NetworkPath, QuicConfig, ServerConnection, StreamEvent, encode_head};
 //! # fn serve(context: boring::ssl::SslContextBuilder, received: &mut [u8]) -> Option<()> {
 //! # let (local, client) = ("127.0.0.1:443".parse().unwrap(), "127.0.0.1:9".parse().unwrap());
 //! let mut config = QuicConfig::new(context, &Http3Limits::default())?;
@@ -15,7 +15,9 @@
 //! connection.receive(received, path);
 //! while let Some(StreamEvent::Request { stream, fields, .. }) = connection.next_event() {
 //!     println!("{:?}", fields.iter().next());
-//!     connection.send_head(stream, HeadFrame::new(204), true);
+//!     let mut head = Vec::new();
+//!     encode_head(204, std::iter::empty(), &mut head);
+//!     connection.send_head(stream, HeadFrame::new(&head, None), true);
 //! }
 //! let mut packet = [0; 1500];
 //! while let Some((length, to)) = connection.packet(&mut packet) {
@@ -38,7 +40,8 @@ mod schedule;
 mod token;
 
 pub use connection::{
-    ConnectionEnd, ContentFault, Fields, HeadFrame, HeadSent, ServerConnection, StreamEvent, StreamGone, code,
+    ConnectionEnd, ContentFault, Fields, HeadFrame, HeadSent, ServerConnection, StreamEvent, StreamGone,
+    code, encode_head,
 };
 pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, NetworkPath, version_negotiation};
 pub use id::{CONNECTION_ID_BYTES, ConnectionId};

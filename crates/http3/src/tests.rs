@@ -118,8 +118,10 @@ impl Server {
                         self.connection.finished(stream);
                         continue;
                     }
-                    let mut head = HeadFrame::new(200);
-                    head.field(b"content-length", self.content.len().to_string().as_bytes());
+                    let length = self.content.len().to_string();
+                    let mut fields = Vec::new();
+                    encode_head(200, [(&b"content-length"[..], length.as_bytes())].into_iter(), &mut fields);
+                    let head = HeadFrame::new(&fields, None);
                     assert_eq!(self.connection.send_head(stream, head, false), HeadSent::Yes);
                     self.schedule.add(stream, None, true);
                     if self.answers {

@@ -240,9 +240,9 @@ impl HttpSite {
     ) -> CacheRequest<'r> {
         let target = self.target(request.raw_path(), request.query());
         let fields = self.forwarded_fields(request);
-        let key = match fields.is_empty() {
-            true => known.get(&self.name, &target),
-            false => variants::key_of(&self.name, &target, &fields, &[]),
+        let key = match variants::has_personal(&fields) {
+            false => known.get(&self.name, &target),
+            true => variants::key_of(&self.name, &target, &fields, &[]),
         };
         let forwarded = Arc::clone(&self.forwarded);
         CacheRequest { fields, forwarded, ..CacheRequest::new(key, target, early, stamp) }

@@ -234,6 +234,21 @@ mod tests {
     }
 
     #[test]
+    fn a_key_before_names_are_known_has_personal_fields_alone() {
+        let key = |fields: &[(String, String)]| key_of("site", "/x", fields, &[]);
+        for (name, is_personal) in
+            [("origin", false), ("range", false), ("cookie", true), ("authorization", true)]
+        {
+            let fields = [("accept".to_owned(), "a".to_owned()), (name.to_owned(), "b".to_owned())];
+            assert_eq!(
+                (key(&fields) != key(&[]), has_personal(&fields)),
+                (is_personal, is_personal),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn the_key_of_a_response_is_known_before_other_requests_use_its_names() {
         let variants = Variants::new(Arc::new(Budget::new(1 << 20)));
         let (french, german) = (request("fr"), request("de"));

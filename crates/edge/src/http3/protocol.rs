@@ -5,8 +5,10 @@ use std::cell::RefCell;
 use penstock_config::limits;
 use penstock_egress::{SendError, Transmission};
 use penstock_http::ResponseHead;
-use penstock_http2::PriorityParameters;
-use penstock_http3::{ContentFault, HeadFrame, HeadSent, Readiness, Schedule, ServerConnection, code};
+use penstock_http2::{LastHead, PriorityParameters};
+use penstock_http3::{
+    ContentFault, HeadFrame, HeadSent, Readiness, Schedule, ServerConnection, code, encode_head,
+};
 use penstock_sys::socket::Carriage;
 
 use crate::carrier::{Multiplexer, Outgoing, Stalled, StreamCount, StreamHead};
@@ -24,6 +26,9 @@ pub(super) struct Http3 {
     requests: Vec<OpenRequest>,
     /// Requests whose head, or end, has found too little space since packets were received.
     blocked: Vec<u64>,
+    /// Where fields of heads are encoded; no memory while idle, as the next one.
+    block: Vec<u8>,
+    last_head: Option<Box<LastHead>>,
 }
 
 /// A request whose work has not ended.
@@ -73,6 +78,8 @@ impl Http3 {
             schedule: Schedule::default(),
             requests: Vec::new(),
             blocked: Vec::new(),
+            block: Vec::new(),
+            last_head: None,
         }
     }
 
@@ -257,7 +264,7 @@ impl Multiplexer for Http3 {
         if round.left == 0 {
             return None;
         }
-        let Self { connection, schedule, requests, blocked } = self;
+        let Self { connection, schedule, requests, blocked, .. } = self;
         let connection = connection.get_mut();
         schedule.next(|stream, readiness| match readiness {
             Readiness::Nothing => false,
@@ -267,8 +274,9 @@ impl Multiplexer for Http3 {
     }
 
     fn put_interim(&mut self, stream: u64, interim: &ResponseHead, _round: &mut Round) -> bool {
-        let mut head = HeadFrame::new(interim.status);
-        add_fields(&mut head, interim.fields.iter());
+        self.block.clear();
+        encode_head(interim.status, interim.fields.iter(), &mut self.block);
+        let head = HeadFrame::new(&self.block, None);
         let sent = self.connection.get_mut().send_head(stream, head, false);
         self.block_unless(stream, sent == HeadSent::Yes)
     }
@@ -276,10 +284,24 @@ impl Multiplexer for Http3 {
     fn put_head(&mut self, stream: u64, head: &StreamHead, date: &[u8], _round: &mut Round) -> bool {
         let mut length = itoa::Buffer::new();
         let length = head.length.map_or("", |bytes| length.format(bytes)).as_bytes();
-        let own = [(&b"date"[..], date), (b"server", head.server()), (b"content-length", length)];
-        let mut frame = HeadFrame::new(head.response.status);
-        add_fields(&mut frame, own.into_iter().filter(|(_, value)| !value.is_empty()));
-        add_fields(&mut frame, head.response.fields.iter());
+        let content = head.length.filter(|_| !head.end);
+        let ResponseHead { status, fields } = &head.response;
+        let (server, parts) = (head.server(), [date, length, fields.as_bytes()]);
+        // The parts do not tell a head without this Server from others.
+        let last = self.last_head.as_ref().filter(|_| !server.is_empty());
+        let frame = match last.and_then(|last| last.block_of(*status, &parts)) {
+            Some(block) => HeadFrame::new(block, content),
+            None => {
+                let own = [(&b"date"[..], date), (b"server", server), (b"content-length", length)];
+                let own = own.into_iter().filter(|(_, value)| !value.is_empty());
+                self.block.clear();
+                encode_head(*status, own.chain(fields), &mut self.block);
+                if !server.is_empty() {
+                    self.last_head = LastHead::new(*status, &parts, &self.block).map(Box::new);
+                }
+                HeadFrame::new(&self.block, content)
+            }
+        };
         let (urgency, incremental) = self.schedule.priority(stream);
         let sent = self.connection.get_mut().send_head(stream, frame, head.end);
         self.connection.get_mut().set_priority(stream, urgency, incremental);
@@ -366,6 +388,7 @@ impl Multiplexer for Http3 {
 
     fn release_memory(&mut self) {
         self.schedule.shrink();
+        (self.block, self.last_head) = (Vec::new(), None);
         if self.requests.is_empty() {
             self.requests = Vec::new();
         }
@@ -376,8 +399,4 @@ impl Multiplexer for Http3 {
 fn content_left(requests: &[OpenRequest], stream: u64) -> u64 {
     let found = requests.binary_search_by_key(&stream, |request| request.stream);
     found.ok().and_then(|at| requests[at].content_left).unwrap_or(u64::MAX)
-}
-
-fn add_fields<'f>(head: &mut HeadFrame, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
-    fields.for_each(|(name, value)| head.field(name, value));
 }

@@ -9,7 +9,7 @@ use super::host::Authority;
 use super::known::KnownFields;
 use super::line::{BodyFraming, HttpVersion, Method};
 use super::target::TargetParts;
-use super::{Request, diagnose, fields_in, target};
+use super::{Request, diagnose, lines_in, target};
 use crate::digits::decimal;
 use crate::{HeadLimits, Rejection, Status, uri};
 
@@ -187,7 +187,7 @@ impl<'h> FieldValues<'h> {
     fn collect(headers: &[httparse::Header<'h>]) -> Result<Self, Rejection> {
         let mut fields = Self::default();
         for header in headers {
-            fields.add(header.name, header.value).map_err(Rejection::malformed)?;
+            fields.add(header.name.as_bytes(), header.value).map_err(Rejection::malformed)?;
         }
         Ok(fields)
     }
@@ -195,8 +195,8 @@ impl<'h> FieldValues<'h> {
     /// The values of lines whose framing has been validated: the fields of the framing have no meaning.
     fn of_lines(lines: &'h [u8]) -> Self {
         let mut fields = Self::default();
-        for (name, value) in fields_in(lines) {
-            if !["host", "content-length"].contains(&name) {
+        for (name, value) in lines_in(lines) {
+            if !matches!(name, b"host" | b"content-length") {
                 // Only fields of the framing can be in doubt.
                 let _never = fields.add(name, value);
             }
@@ -206,8 +206,8 @@ impl<'h> FieldValues<'h> {
 
     /// Takes note of one field line. The error is the reason for a 400 that leaves the framing or the host
     /// in doubt.
-    fn add(&mut self, name: &str, value: &'h [u8]) -> Result<(), &'static str> {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
+    fn add(&mut self, name: &[u8], value: &'h [u8]) -> Result<(), &'static str> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         let known = &mut self.known;
         match name.len() {
             4 if is("host") => once(&mut self.host, value, "repeated_host")?,

@@ -7,9 +7,10 @@ const BYTES_MAX: usize = 2048;
 /// equal fields.
 pub type HeadParts<'p> = [&'p [u8]; 3];
 
-/// A response head and its field block, which stays right until the encoder's state changes.
+/// A response head and its field block, which stays right until the encoder's state changes: for ever in HTTP/3, whose encoder here
+/// has none.
 #[derive(Debug)]
-pub(super) struct LastHead {
+pub struct LastHead {
     status: u16,
     lengths: [usize; 3],
     /// All parts.
@@ -18,14 +19,15 @@ pub(super) struct LastHead {
 }
 
 impl LastHead {
-    pub(super) fn new(status: u16, parts: &HeadParts<'_>, block: &[u8]) -> Option<Self> {
+    /// Takes note of a head and its block; `None` if they are large.
+    pub fn new(status: u16, parts: &HeadParts<'_>, block: &[u8]) -> Option<Self> {
         let lengths = parts.map(<[u8]>::len);
         let is_small = lengths.iter().sum::<usize>() <= BYTES_MAX && block.len() <= BYTES_MAX;
         is_small.then(|| Self { status, lengths, parts: parts.concat(), block: block.to_vec() })
     }
 
     /// The block of a head, if it is this one.
-    pub(super) fn block_of(&self, status: u16, parts: &HeadParts<'_>) -> Option<&[u8]> {
+    pub fn block_of(&self, status: u16, parts: &HeadParts<'_>) -> Option<&[u8]> {
         let mut rest = &self.parts[..];
         let mut is_next = |part: &[u8]| {
             let (front, behind) = rest.split_at(part.len());

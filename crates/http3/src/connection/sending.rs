@@ -13,63 +13,60 @@ const HEADERS: u8 = 1;
 /// Bytes of a DATA frame's header: a type, and a length below 2^30.
 const DATA_HEADER_BYTES: usize = 1 + 4;
 
-/// Bytes of a HEADERS frame's header: a type, and a length below 2^14.
-const HEADERS_HEADER_BYTES: usize = 1 + 2;
-
-/// Bytes of a head for which memory is taken at first.
-const HEAD_BYTES: usize = 256;
-
 /// Bytes of content in one buffer. It is freed when all of them are acknowledged.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
 pub(super) const CONTROL_STREAM: u64 = 3;
 
+/// Content for which there is space behind its head. More gets memory of its own, since it may come later.
+const CONTENT_BYTES_MAX: usize = 4096;
+
+/// Encodes the fields of a head with this status, 100 to 999. Equal fields are always encoded alike.
+pub fn encode_head<'f>(status: u16, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, out: &mut Vec<u8>) {
+    qpack::begin(out);
+    qpack::status(status, out);
+    fields.for_each(|(name, value)| qpack::field(name, value, out));
+}
+
 /// The head of a response, as a HEADERS frame.
 #[derive(Debug)]
 pub struct HeadFrame(Vec<u8>);
 
 impl HeadFrame {
-    /// A head with this status, 100 to 999.
-    pub fn new(status: u16) -> Self {
-        let mut bytes = Vec::with_capacity(HEAD_BYTES);
-        bytes.extend_from_slice(&[HEADERS, 0, 0]);
-        qpack::begin(&mut bytes);
-        qpack::status(status, &mut bytes);
+    /// A head with these [encoded](encode_head) fields. Content of this length, if it is known and small, has space behind it.
+    pub fn new(fields: &[u8], content: Option<u64>) -> Self {
+        let content = content.and_then(|length| usize::try_from(length).ok());
+        let content = content.filter(|length| (1..=CONTENT_BYTES_MAX).contains(length));
+        let behind = content.map_or(0, |length| frame_header_bytes(length) + length);
+        // Exactly: what QUIC keeps it in needs memory of its own for a buffer that has more space.
+        let mut bytes = Vec::with_capacity(frame_header_bytes(fields.len()) + fields.len() + behind);
+        bytes.push(HEADERS);
+        put_length(fields.len(), &mut bytes);
+        bytes.extend_from_slice(fields);
         Self(bytes)
     }
+}
 
-    /// Adds a field.
-    pub fn field(&mut self, name: &[u8], value: &[u8]) {
-        qpack::field(name, value, &mut self.0);
+/// Bytes of a length, and what marks it (RFC 9000 §16).
+fn length_form(length: usize) -> (usize, u8) {
+    match length {
+        0..0x40 => (1, 0),
+        0x40..0x4000 => (2, 0x40),
+        0x4000..0x4000_0000 => (4, 0x80),
+        _ => (8, 0xc0),
     }
+}
 
-    fn into_bytes(self) -> Vec<u8> {
-        let Self(mut bytes) = self;
-        let length = bytes.len() - HEADERS_HEADER_BYTES;
-        match u16::try_from(length) {
-            Ok(short @ 0..0x4000) => {
-                bytes[1..HEADERS_HEADER_BYTES].copy_from_slice(&(short | 0x4000).to_be_bytes())
-            }
-            _ => {
-                let mut long = Vec::new();
-                put_length(length, &mut long);
-                bytes.splice(1..HEADERS_HEADER_BYTES, long);
-            }
-        }
-        bytes
-    }
+/// Bytes of the header of a frame: a type, and the length.
+fn frame_header_bytes(length: usize) -> usize {
+    1 + length_form(length).0
 }
 
 /// Appends a length (RFC 9000 §16).
 fn put_length(length: usize, out: &mut Vec<u8>) {
     let number = (length as u64).to_be_bytes();
-    let (bytes, mark) = match length {
-        0..0x40 => (1, 0),
-        0x40..0x4000 => (2, 0x40),
-        0x4000..0x4000_0000 => (4, 0x80),
-        _ => (8, 0xc0),
-    };
+    let (bytes, mark) = length_form(length);
     let start = out.len();
     out.extend_from_slice(&number[number.len() - bytes..]);
     out[start] |= mark;
@@ -105,7 +102,7 @@ impl ServerConnection {
     pub fn send_head(&mut self, stream: u64, head: HeadFrame, end: bool) -> HeadSent {
         self.put_waiting_head();
         let begun = self.begun_heads.iter().position(|(of, _)| *of == stream);
-        let mut bytes = begun.map_or_else(|| head.into_bytes(), |at| self.begun_heads.swap_remove(at).1);
+        let mut bytes = begun.map_or(head.0, |at| self.begun_heads.swap_remove(at).1);
         let Ok(space) = self.quic.stream_capacity(stream) else { return HeadSent::Gone };
         if space < bytes.len() {
             let rest = bytes.split_off(space);
@@ -164,7 +161,7 @@ impl ServerConnection {
         }
         let mut left = length;
         let mut bytes = self.take_head(stream);
-        bytes.reserve_exact(DATA_HEADER_BYTES + left.min(BUFFER_BYTES));
+        bytes.reserve_exact(frame_header_bytes(length) + left.min(BUFFER_BYTES));
         bytes.push(DATA);
         put_length(length, &mut bytes);
         while left > 0 {
@@ -251,9 +248,9 @@ mod tests {
     #[test]
     fn the_length_of_a_frame_is_that_of_its_content() {
         for value in [0, 10, 1000, 16_300, 20_000] {
-            let mut head = HeadFrame::new(200);
-            head.field(b"x", &vec![b'v'; value]);
-            let bytes = head.into_bytes();
+            let mut fields = Vec::new();
+            encode_head(200, [(&b"x"[..], &vec![b'v'; value][..])].into_iter(), &mut fields);
+            let HeadFrame(bytes) = HeadFrame::new(&fields, None);
             let (length, count) = number(&bytes[1..]);
             assert_eq!(length, (bytes.len() - 1 - count) as u64);
         }
@@ -262,5 +259,15 @@ mod tests {
             put_length(length, &mut bytes);
             assert_eq!(number(&bytes), (length as u64, bytes.len()));
         }
+    }
+
+    #[test]
+    fn a_head_has_exactly_the_space_for_small_content_behind_it() {
+        for (content, behind) in [(1, 3), (63, 65), (64, 67), (4096, 4099), (4097, 0), (u64::MAX, 0), (0, 0)]
+        {
+            let HeadFrame(bytes) = HeadFrame::new(&[b'f'; 100], Some(content));
+            assert_eq!((bytes.len(), bytes.capacity()), (103, 103 + behind), "{content}");
+        }
+        assert_eq!(HeadFrame::new(&[b'f'; 10], None).0.capacity(), 12);
     }
 }
