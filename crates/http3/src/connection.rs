@@ -4,6 +4,7 @@ mod queue;
 mod sending;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -248,8 +249,8 @@ impl ServerConnection {
             };
             match event {
                 h3::Event::Headers { list, more_frames } => {
-                    if !self.open.contains_key(&stream) {
-                        self.open.insert(stream, Place::default());
+                    if let Entry::Vacant(new) = self.open.entry(stream) {
+                        new.insert(Place::default());
                         self.next_request = self.next_request.max(stream + 4);
                         return Some(StreamEvent::Request {
                             stream,
