@@ -1,10 +1,7 @@
 //! One connection: QUIC, and HTTP/3 on it.
 
-mod queue;
 mod sending;
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -17,9 +14,9 @@ use crate::datagram::{MAX_DATAGRAM_BYTES, NetworkPath};
 use crate::id::ConnectionId;
 use crate::limits::{IDS, QuicConfig};
 use crate::migration::Migration;
+use crate::queue::{self, Queue};
 use crate::token::RetryOrigin;
 
-use queue::{Place, Probes};
 pub use sending::{ContentFault, HeadFrame, HeadSent, StreamGone, encode_head};
 
 /// Error codes of HTTP/3 (RFC 9114 §8.1).
@@ -114,8 +111,8 @@ pub struct ServerConnection {
     /// `None` until the handshake lets this side send.
     http: Option<Box<h3::Connection>>,
     http_config: Rc<h3::Config>,
-    /// Requests whose work has not ended, and their places in the library's queue.
-    open: BTreeMap<u64, Place>,
+    /// Requests whose work has not ended.
+    open: Queue,
     /// Requests whose work has ended while their streams had not.
     unsettled: Vec<u64>,
     /// One more than the number of the last request.
@@ -124,7 +121,6 @@ pub struct ServerConnection {
     packets: u64,
     packets_max: u64,
     migration: Migration,
-    probes: Probes,
     /// Whether content need not fill a train now.
     may_send_little: bool,
     /// What of the congestion window has to be free for content.
@@ -173,14 +169,13 @@ impl ServerConnection {
             quic: Box::new(accepted.ok()?),
             http: None,
             http_config: Rc::clone(&config.http),
-            open: BTreeMap::new(),
+            open: Queue::default(),
             unsettled: Vec::new(),
             next_request: 0,
             promises: config.promises,
             packets: 0,
             packets_max: config.packets,
             migration: Migration::new(path),
-            probes: Probes::default(),
             may_send_little: false,
             train_bytes: 0,
             head: None,
@@ -229,7 +224,7 @@ impl ServerConnection {
     fn begin_http(&mut self) {
         if self.http.is_none() && (self.quic.is_established() || self.quic.is_in_early_data()) {
             self.http = h3::Connection::with_transport(&mut self.quic, &self.http_config).ok().map(Box::new);
-            self.put_qpack_last();
+            queue::put_qpack_last(&mut self.quic);
         }
     }
 
@@ -249,8 +244,7 @@ impl ServerConnection {
             };
             match event {
                 h3::Event::Headers { list, more_frames } => {
-                    if let Entry::Vacant(new) = self.open.entry(stream) {
-                        new.insert(Place::default());
+                    if self.open.add(stream) {
                         self.next_request = self.next_request.max(stream + 4);
                         return Some(StreamEvent::Request {
                             stream,
@@ -261,10 +255,10 @@ impl ServerConnection {
                     // Trailers.
                 }
                 h3::Event::Data => return Some(StreamEvent::Content(stream)),
-                h3::Event::Finished if self.open.contains_key(&stream) => {
+                h3::Event::Finished if self.open.has(stream) => {
                     return Some(StreamEvent::End(stream));
                 }
-                h3::Event::Reset(code) if self.open.contains_key(&stream) => {
+                h3::Event::Reset(code) if self.open.has(stream) => {
                     return Some(StreamEvent::Reset(stream, code));
                 }
                 h3::Event::PriorityUpdate => {
@@ -274,7 +268,7 @@ impl ServerConnection {
                 }
                 h3::Event::GoAway => return Some(StreamEvent::GoAway),
                 h3::Event::Finished | h3::Event::Reset(_) if self.is_unknown(stream) => {
-                    self.open.insert(stream, Place::default());
+                    self.open.add(stream);
                     return Some(StreamEvent::Incomplete(stream));
                 }
                 h3::Event::Finished | h3::Event::Reset(_) => {}
@@ -285,10 +279,7 @@ impl ServerConnection {
     /// Whether a stream could have a request and had none yet.
     fn is_unknown(&mut self, stream: u64) -> bool {
         let is_gone = matches!(self.quic.stream_capacity(stream), Err(quiche::Error::InvalidStreamState(_)));
-        stream.is_multiple_of(4)
-            && !is_gone
-            && !self.open.contains_key(&stream)
-            && !self.unsettled.contains(&stream)
+        stream.is_multiple_of(4) && !is_gone && !self.open.has(stream) && !self.unsettled.contains(&stream)
     }
 
     /// Takes up to `most` bytes of the content of a request. The client may send as many again.
@@ -314,6 +305,11 @@ impl ServerConnection {
         self.train_bytes = (window / 4).min(TRAIN_DATAGRAMS * MAX_DATAGRAM_BYTES);
     }
 
+    /// Sets urgency and kind of a stream for what the library has taken (RFC 9218 §4).
+    pub fn set_priority(&mut self, stream: u64, urgency: u8, incremental: bool) {
+        self.open.set_priority(&mut self.quic, stream, (urgency, incremental));
+    }
+
     /// Resets a response that ends early.
     pub fn reset(&mut self, stream: u64, code: u64) {
         self.put_waiting_head();
@@ -324,7 +320,7 @@ impl ServerConnection {
     /// The work for a request has ended: what still comes of it is not read. A response that was not sent to its end has to be
     /// reset before.
     pub fn finished(&mut self, stream: u64) {
-        if self.open.remove(&stream).is_none() {
+        if !self.open.remove(stream) {
             return;
         }
         self.forget_head(stream);
@@ -357,7 +353,7 @@ impl ServerConnection {
 
     fn send_goaway(&mut self, first_refused: u64) -> bool {
         self.put_waiting_head();
-        self.put_control_first();
+        queue::put_control_first(&mut self.quic);
         let Some(http) = &mut self.http else { return false };
         let is_sent = http.send_goaway(&mut self.quic, first_refused).is_ok();
         if is_sent {
@@ -386,7 +382,7 @@ impl ServerConnection {
         self.put_waiting_head();
         let longest = out.len().min(self.migration.datagram_bytes());
         let out = &mut out[..longest];
-        let (length, path) = match self.send_next(out) {
+        let (length, path) = match self.open.packet(&mut self.quic, out) {
             Ok((length, info)) => (length, NetworkPath { local: info.from, client: info.to }),
             Err(quiche::Error::Done) => self.migration.packet(&mut self.quic, out)?,
             Err(_) => return None,
@@ -415,7 +411,7 @@ impl ServerConnection {
     pub fn on_timeout(&mut self) {
         self.put_waiting_head();
         self.quic.on_timeout();
-        self.follow_probes();
+        self.open.follow_probes(&mut self.quic);
         self.migration.follow(&mut self.quic);
     }
 

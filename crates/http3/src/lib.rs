@@ -36,6 +36,7 @@ mod id;
 mod limits;
 mod migration;
 mod qpack;
+mod queue;
 mod schedule;
 mod token;
 

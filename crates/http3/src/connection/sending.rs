@@ -5,6 +5,7 @@
 
 use super::ServerConnection;
 use crate::qpack;
+use crate::queue::CONTROL_STREAM;
 
 /// Types of frames (RFC 9114 §7.2).
 const DATA: u8 = 0;
@@ -15,9 +16,6 @@ const DATA_HEADER_BYTES: usize = 1 + 4;
 
 /// Bytes of content in one buffer. It is freed when all of them are acknowledged.
 const BUFFER_BYTES: usize = 16 * 1024;
-
-/// This server's control stream: its first unidirectional one (RFC 9000 §2.1).
-pub(super) const CONTROL_STREAM: u64 = 3;
 
 /// Content for which there is space behind its head. More gets memory of its own, since it may come later.
 const CONTENT_BYTES_MAX: usize = 4096;
@@ -191,7 +189,7 @@ impl ServerConnection {
 
     /// Gives QUIC bytes for which the stream has space.
     fn put(&mut self, stream: u64, bytes: Vec<u8>, end: bool) -> Result<(), StreamGone> {
-        self.put_in_its_place(stream, end);
+        self.open.put_in_its_place(&mut self.quic, stream, end);
         match self.quic.stream_send_zc(stream, bytes.into(), end) {
             Ok((_, None)) => Ok(()),
             Ok((_, Some(_))) | Err(_) => Err(StreamGone),

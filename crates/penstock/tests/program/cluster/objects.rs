@@ -3,7 +3,7 @@
 use penstock_testkit::origin::{Origin, answer, field, file, range, target};
 use penstock_testkit::{Client, Content, Gate, ReservedAddress};
 
-use super::{Cluster, Plan, SLICE, asked_targets, size};
+use super::{Cluster, Plan, SLICE, asked_targets, late_answers, size};
 
 const FIELDS: &str = "ETag: \"v1\"\r\nCache-Control: max-age=600\r\n";
 
@@ -83,7 +83,12 @@ fn a_large_object_is_fetched_in_slices_of_which_each_comes_once() {
     let ranges: Vec<_> = asked.iter().filter_map(|head| range(head)).collect();
     let length_of = |&(first, last): &(usize, usize)| (last as u64).min(LENGTH - 1) - first as u64 + 1;
     let bytes: u64 = ranges.iter().map(length_of).sum();
-    assert_eq!(bytes, LENGTH, "{ranges:?}");
+    // After an answer that was late, a node asks the origin itself.
+    let late: f64 = cluster.servers.iter().map(late_answers).sum();
+    assert!(
+        bytes == LENGTH || (bytes > LENGTH && late > 0.0),
+        "{bytes} bytes, {late} late answers: {ranges:?}"
+    );
 }
 
 #[test]
