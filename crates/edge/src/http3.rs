@@ -6,6 +6,8 @@
 
 mod ended;
 mod endpoint;
+#[cfg(feature = "fuzz")]
+mod fuzz;
 mod generations;
 mod handshake;
 mod inbox;
@@ -24,6 +26,8 @@ use penstock_http3::IdKey;
 use crate::worker::{Listening, Worker};
 
 pub(crate) use endpoint::Endpoint;
+#[cfg(feature = "fuzz")]
+pub use fuzz::fuzz_quic_steering;
 pub use generations::QuicPassage;
 pub(crate) use generations::{Passage, Passages, pair};
 

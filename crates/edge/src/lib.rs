@@ -33,6 +33,9 @@ mod worker;
 
 pub use fleet::{examine_store, locate, look_at_fleet};
 pub use http3::QuicPassage;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use http3::fuzz_quic_steering;
 pub use penstock_content::{
     BusySlots, GivenTier, PeerOutcome, PeerStatus, PurgeFailure, PurgeOrder, PurgeTarget, Purged,
     StoredObject, check_space, contents, tokens,

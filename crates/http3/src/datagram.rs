@@ -10,6 +10,10 @@ pub const MAX_DATAGRAM_BYTES: usize = 1452;
 /// The shortest datagram that may begin a connection (RFC 9000 §14.1).
 const INITIAL_BYTES_MIN: usize = 1200;
 
+/// The shortest id that a client may send its first packets to (RFC 9000 §7.2). The keys of these packets are made from it, and clients with
+/// equal ids would share a connection.
+const CHOSEN_ID_BYTES_MIN: usize = 8;
+
 const LONG_HEADER: u8 = 0x80;
 
 /// A path: this server's address and the client's.
@@ -84,6 +88,7 @@ impl Datagram {
                 // A short datagram would be amplified.
                 if can_begin { Self::OtherVersion { destination, source } } else { Self::Ignored }
             }
+            quiche::Type::Initial if header.dcid.len() < CHOSEN_ID_BYTES_MIN => Self::Ignored,
             quiche::Type::Initial => Self::Initial(Initial {
                 destination,
                 source,

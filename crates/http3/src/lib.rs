@@ -32,9 +32,13 @@
 mod buffers;
 mod connection;
 mod datagram;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
 mod id;
 mod limits;
 mod migration;
+#[cfg(any(test, feature = "fuzz"))]
+mod peers;
 mod qpack;
 mod queue;
 mod schedule;
@@ -45,6 +49,9 @@ pub use connection::{
     code, encode_head,
 };
 pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, NetworkPath, version_negotiation};
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub use fuzz::{FuzzClient, FuzzStep, fuzz_h3_fields, fuzz_quic_connection, fuzz_quic_datagram};
 pub use id::{CONNECTION_ID_BYTES, ConnectionId};
 pub use limits::{CongestionControl, Http3Limits, QuicConfig};
 pub use schedule::{Readiness, Schedule};
