@@ -84,7 +84,10 @@ impl Server {
                     let mut fields = Vec::new();
                     encode_head(200, [(&b"content-length"[..], length.as_bytes())].into_iter(), &mut fields);
                     let head = HeadFrame::new(&fields, None);
-                    assert_eq!(self.connection.send_head(stream, head, false), HeadSent::Yes);
+                    if self.connection.send_head(stream, head, false) == HeadSent::Gone {
+                        self.events.push(format!("Gone({stream})"));
+                        continue;
+                    }
                     self.schedule.add(stream, None, true);
                     if self.answers {
                         self.schedule.set(stream, Readiness::Content);
@@ -418,6 +421,20 @@ fn a_client_that_stops_or_resets_a_stream_is_noticed() {
     pair.server.schedule.remove(upload);
     pair.client.quic.stream_shutdown(upload, quiche::Shutdown::Write, 0x10c).unwrap();
     pair.until(|pair| pair.server.events.contains(&format!("Reset({upload}, {})", 0x10c)));
+}
+
+#[test]
+fn a_request_whose_response_was_stopped_before_it_came_is_noticed() {
+    let mut pair = Pair::new(1000, Weather::Fair);
+    // A frame of an unknown type.
+    pair.client.quic.stream_send(0, &[0x21, 0], false).unwrap();
+    pair.client.quic.stream_shutdown(0, quiche::Shutdown::Read, 0x10c).unwrap();
+    pair.settle();
+    pair.client.quic.stream_send(0, &[1, 4, 0, 0, 0xd1, 0xc1], true).unwrap();
+    pair.until(|pair| pair.server.events.contains(&"Gone(0)".to_owned()));
+    assert!(pair.server.connection.is_stopped(0));
+    pair.server.connection.finished(0);
+    assert!(pair.server.connection.is_idle());
 }
 
 #[test]

