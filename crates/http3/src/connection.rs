@@ -315,6 +315,7 @@ impl ServerConnection {
         self.put_waiting_head();
         self.forget_head(stream);
         let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
+        queue::put_reset_first(&mut self.quic, stream);
     }
 
     /// The work for a request has ended: what still comes of it is not read. A response that was not sent to its end has to be

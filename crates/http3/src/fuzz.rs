@@ -4,6 +4,7 @@
 mod client;
 mod connection;
 mod datagram;
+mod response;
 
 use quiche::h3::{NameValue, qpack};
 
@@ -12,6 +13,7 @@ use crate::encode_head;
 pub use client::{FuzzClient, FuzzStep};
 pub use connection::fuzz_quic_connection;
 pub use datagram::fuzz_quic_datagram;
+pub use response::FuzzResponse;
 
 /// The body of the fuzz target `h3_fields`: a status and lines of fields, which the library decodes as they were encoded.
 pub fn fuzz_h3_fields(input: &[u8]) {

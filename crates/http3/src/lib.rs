@@ -51,7 +51,9 @@ pub use connection::{
 pub use datagram::{Datagram, Initial, MAX_DATAGRAM_BYTES, NetworkPath, version_negotiation};
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
-pub use fuzz::{FuzzClient, FuzzStep, fuzz_h3_fields, fuzz_quic_connection, fuzz_quic_datagram};
+pub use fuzz::{
+    FuzzClient, FuzzResponse, FuzzStep, fuzz_h3_fields, fuzz_quic_connection, fuzz_quic_datagram,
+};
 pub use id::{CONNECTION_ID_BYTES, ConnectionId};
 pub use limits::{CongestionControl, Http3Limits, QuicConfig};
 pub use schedule::{Readiness, Schedule};

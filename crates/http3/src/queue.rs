@@ -15,6 +15,9 @@ pub(crate) const CONTROL_STREAM: u64 = 3;
 /// This server's streams of QPACK: its next unidirectional ones. They have a byte for their type, and never more.
 const QPACK_STREAMS: [u64; 2] = [CONTROL_STREAM + 4, CONTROL_STREAM + 8];
 
+/// The priority of streams that are first. No response has this urgency.
+const FIRST: (u8, bool) = (0, false);
+
 /// The urgency of streams that are the last, and take turns.
 const LAST: u8 = u8::MAX;
 
@@ -64,11 +67,11 @@ impl Queue {
     }
 
     /// Sets urgency and kind of a stream.
-    pub(crate) fn set_priority(&mut self, quic: &mut Quic, stream: u64, priority: (u8, bool)) {
+    pub(crate) fn set_priority(&mut self, quic: &mut Quic, stream: u64, (urgency, incremental): (u8, bool)) {
         let Some(place) = self.places.get_mut(&stream) else { return };
-        place.priority = priority;
+        place.priority = (FIRST.0 + 1 + urgency, incremental);
         if !place.is_last {
-            put_at(quic, stream, priority);
+            put_at(quic, stream, place.priority);
         }
     }
 
@@ -123,7 +126,13 @@ pub(crate) fn put_qpack_last(quic: &mut Quic) {
 
 /// Called before something is sent on the control stream.
 pub(crate) fn put_control_first(quic: &mut Quic) {
-    put_at(quic, CONTROL_STREAM, (0, false));
+    put_at(quic, CONTROL_STREAM, FIRST);
+}
+
+/// Called when a stream is reset. The library sends the reset in the next packet, and an end of the stream if it has bytes in the queue: a client
+/// that gets only the end takes what it has for the whole response. So they leave in one packet.
+pub(crate) fn put_reset_first(quic: &mut Quic, stream: u64) {
+    put_at(quic, stream, FIRST);
 }
 
 fn put_at(quic: &mut Quic, stream: u64, (urgency, incremental): (u8, bool)) {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use quiche::h3::{Header, qpack};
 
 use super::Input;
+use super::response::FuzzResponse;
 use crate::peers::{client_config, server_address};
 use crate::{ConnectionId, MAX_DATAGRAM_BYTES};
 
@@ -104,7 +105,7 @@ pub struct FuzzClient<'i> {
     /// Whether a datagram may have been changed or lost.
     pub has_bad_link: bool,
     /// What has come on each stream, and whether it has ended.
-    pub received: BTreeMap<u64, (Vec<u8>, bool)>,
+    received: BTreeMap<u64, (Vec<u8>, bool)>,
     /// Streams whose responses it does not want to the end.
     pub given_up: BTreeSet<u64>,
 }
@@ -294,6 +295,14 @@ impl<'i> FuzzClient<'i> {
         self.is_reading = true;
         (self.fates, self.losses) = (VecDeque::new(), 0);
         self.read();
+    }
+
+    /// What has come of responses, by their streams.
+    pub fn responses(&self) -> BTreeMap<u64, FuzzResponse> {
+        let responses = self.received.iter().filter(|(stream, _)| stream.is_multiple_of(4));
+        responses
+            .map(|(stream, (bytes, has_ended))| (*stream, FuzzResponse::read(bytes, *has_ended)))
+            .collect()
     }
 
     /// Begins HTTP/3 as all clients do: with the control stream and those of QPACK.

@@ -38,3 +38,25 @@ fn an_end_for_which_there_is_no_window_waits_and_counts_as_stalled() {
     pair.until(|pair| pair.server.connection.send_end(stream) == Ok(true));
     pair.until(|pair| pair.client.finished.contains(&stream));
 }
+
+#[test]
+fn a_response_that_was_reset_does_not_end_for_a_client_that_misses_the_packet_of_the_reset() {
+    let mut pair = Pair::new(0, Weather::Fair);
+    pair.server.answers = false;
+    let [first, second] = [pair.client.get("/first"), pair.client.get("/second")];
+    pair.until(|pair| pair.server.events.len() == 4);
+    pair.server.connection.set_priority(first, 0, false);
+    send_zeros(&mut pair, second, 1);
+    pair.settle();
+    send_zeros(&mut pair, first, 5000);
+    send_zeros(&mut pair, second, 5000);
+    pair.server.connection.reset(second, code::INTERNAL_ERROR);
+    let mut packets = probes::packets(&mut pair.server);
+    packets.remove(0);
+    for mut packet in packets {
+        pair.client.receive(&mut packet);
+    }
+    assert!(pair.client.finished.is_empty());
+    pair.until(|pair| !pair.client.resets.is_empty());
+    assert_eq!((&pair.client.resets[..], &pair.client.finished[..]), (&[code::INTERNAL_ERROR][..], &[][..]));
+}

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Takes all packets that the server sends.
-fn packets(server: &mut Server) -> Vec<Vec<u8>> {
+pub(super) fn packets(server: &mut Server) -> Vec<Vec<u8>> {
     let mut packet = [0; MAX_DATAGRAM_BYTES];
     let next = || server.connection.packet(&mut packet).map(|(length, _)| packet[..length].to_vec());
     std::iter::from_fn(next).collect()

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod clients;
+mod corpora;
 mod early;
 mod floods;
 mod frames;
