@@ -70,6 +70,10 @@ impl ContextSelector {
             progress.note_ja4(hello.as_bytes(), ssl::is_quic(hello.ssl()));
         }
         let find = |number: u16| hello.get_extension(number.into());
+        if has_faulty_parameters(&hello) {
+            // The transport closes the connection.
+            return Err(SelectCertError::RETRY);
+        }
         let name = hello.servername(NameType::HOST_NAME);
         let verifiable = Verifiable::of(self.orders.signed_by(hello.ciphers()), find, self.rules);
         let is_challenge =
@@ -122,6 +126,13 @@ impl ContextSelector {
         };
         prepare().map_err(|_: ErrorStack| SelectCertError::ERROR)
     }
+}
+
+/// Whether a client of QUIC sends faulty transport parameters. If it sends none, the library ends the handshake.
+fn has_faulty_parameters(hello: &ClientHello<'_>) -> bool {
+    let progress = signing::progress(hello.ssl()).filter(|_| ssl::is_quic(hello.ssl()));
+    let list = hello.get_extension(hello::extension::TRANSPORT_PARAMETERS.into());
+    progress.zip(list).is_some_and(|(progress, list)| !progress.parameters().passes(list))
 }
 
 /// The session ID context of a connection: the rules for client certificates, the requested server name, and whether a

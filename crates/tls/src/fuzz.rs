@@ -20,6 +20,7 @@ use crate::session_store::SessionKey;
 use crate::signatures::{SignatureRules, Verifiable};
 use crate::suites::{SUITES, SuiteOrders};
 use crate::tickets::key_file;
+use crate::transport_parameters;
 
 /// Body of the fuzz target: no input panics, and what is answered was in the input.
 ///
@@ -67,6 +68,11 @@ pub fn fuzz_client_hello(input: &[u8]) {
     if let Some(fingerprint) = Ja4::of(rest.get(), false) {
         let text = fingerprint.as_str();
         assert!(text.len() == 36 && text.is_ascii(), "{text}");
+    }
+
+    if transport_parameters::check(rest.get(), ticket).is_ok() {
+        let again = rest.get().repeat(2);
+        assert!(transport_parameters::check(&again, ticket).is_err(), "each parameter comes twice");
     }
 
     let mut index = NameIndex::default();

@@ -32,6 +32,7 @@ pub(crate) mod extension {
     pub(crate) const SESSION_TICKET: u16 = 35;
     pub(crate) const PRE_SHARED_KEY: u16 = 41;
     pub(crate) const SUPPORTED_VERSIONS: u16 = 43;
+    pub(crate) const TRANSPORT_PARAMETERS: u16 = 57;
 }
 
 /// The numbers of a list of two bytes each: suites, schemes, groups, versions.

@@ -69,6 +69,7 @@ mod signing_limiter;
 pub mod strikes;
 mod suites;
 pub mod tickets;
+mod transport_parameters;
 mod wire;
 
 pub use acceptor::Acceptor;
@@ -91,7 +92,9 @@ pub use mutual::{MutualError, MutualServer};
 pub use negotiated::{ApplicationProtocol, Negotiated};
 pub use offered_certificate::{CertificateSource, DefaultFor, LoadCertificate, OfferedCertificate};
 pub use outbound::{Authorities, ClientIdentity, Outbound, OutboundError, OutboundStream, certificate_end};
-pub use quic::{QuicAnswer, QuicHandshake, QuicWait, quic_failure};
+pub use quic::{
+    QuicAnswer, QuicHandshake, QuicWait, TRANSPORT_PARAMETER_ERROR, has_faulty_parameters, quic_failure,
+};
 pub use random::random_number;
 pub use rate::HandshakeRate;
 pub use receiver::{Received, Receiver};

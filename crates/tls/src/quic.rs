@@ -35,24 +35,24 @@ impl Acceptor {
         Ok(builder)
     }
 
-    /// Prepares a new connection of [`Self::quic_context`] for its handshake with a client. `promises` names what a client
-    /// remembers of this server for its early data: early data is taken only with a ticket of the same promises (RFC 9001
-    /// §4.6.3).
+    /// Prepares a new connection of [`Self::quic_context`] for its handshake with a client, whose packets come from the
+    /// connection id `id`. `promises` names what a client remembers of this server for its early data: early data is taken
+    /// only with a ticket of the same promises (RFC 9001 §4.6.3).
     ///
     /// # Errors
     /// The library has no memory.
     pub fn begin_quic(
         &self,
         connection: &mut SslRef,
-        client: IpAddr,
+        (client, id): (IpAddr, &[u8]),
         promises: &[u8],
     ) -> Result<(), ErrorStack> {
         self.prepare(connection, HttpVersions::H3);
-        ssl::set_quic_early_data_context(connection, promises)?;
         if let Some(progress) = signing::progress(connection) {
             progress.set_client(Some(client));
+            progress.parameters().set_id(id);
         }
-        Ok(())
+        ssl::set_quic_early_data_context(connection, promises)
     }
 
     /// The outcome of the early data of a handshake over QUIC, as over TCP.
@@ -60,6 +60,9 @@ impl Acceptor {
         early_data::outcome(connection, self.early_data()).await
     }
 }
+
+/// The error code for faulty transport parameters (RFC 9000 §20.1).
+pub const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
 
 /// One handshake over QUIC.
 #[derive(Debug)]
@@ -211,16 +214,23 @@ impl QuicWait {
     }
 }
 
+/// Whether the client's transport parameters have a fault. The handshake does not go on, and the transport is to close the
+/// connection with [`TRANSPORT_PARAMETER_ERROR`].
+pub fn has_faulty_parameters(connection: &SslRef) -> bool {
+    signing::progress(connection).is_some_and(|progress| progress.parameters().has_failed())
+}
+
 /// The failure of a handshake that the transport ended with this error code (RFC 9001 §4.8: 0x100 and an alert).
 pub fn quic_failure(connection: &SslRef, code: Option<u64>) -> HandshakeFailure {
     let alert = code.and_then(|code| code.checked_sub(0x100)).and_then(|alert| u8::try_from(alert).ok());
-    let reason = match alert {
-        Some(40) => "no_certificate",
-        Some(70) => "unsupported_version",
-        Some(120) => "no_application_protocol",
-        Some(116) => "no_client_certificate",
-        Some(_) => "alert_other",
-        None => "connection_lost",
+    let reason = match (alert, code) {
+        (Some(40), _) => "no_certificate",
+        (Some(70), _) => "unsupported_version",
+        (Some(120), _) => "no_application_protocol",
+        (Some(116), _) => "no_client_certificate",
+        (Some(_), _) => "alert_other",
+        (None, Some(TRANSPORT_PARAMETER_ERROR)) => "transport_parameters",
+        (None, _) => "connection_lost",
     };
     HandshakeFailure {
         reason,

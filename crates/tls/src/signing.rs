@@ -20,6 +20,7 @@ use crate::load_signal::LoadSignal;
 use crate::local_key::LocalKey;
 use crate::remote_key::{KeyId, PublicKey, RemoteKey, RemoteKeyError, RemoteOperation, SignRequest};
 use crate::signature_kind::{Hash, SignatureKind};
+use crate::transport_parameters::ParameterCheck;
 
 /// The private key of a certificate.
 pub(crate) struct Signing {
@@ -234,6 +235,7 @@ pub(crate) struct HandshakeProgress {
     pending_load: Mutex<Option<LoadSignal>>,
     ja4: OnceLock<Option<Ja4>>,
     refuses_version: AtomicBool,
+    parameters: ParameterCheck,
 }
 
 impl HandshakeProgress {
@@ -285,6 +287,11 @@ impl HandshakeProgress {
     /// Whether the handshake ends with the alert `protocol_version`.
     pub(crate) fn refuses_version(&self) -> bool {
         self.refuses_version.load(Relaxed)
+    }
+
+    /// The check of the client's transport parameters, over QUIC.
+    pub(crate) fn parameters(&self) -> &ParameterCheck {
+        &self.parameters
     }
 
     /// Sets the client, for the log of a keyserver.

@@ -76,6 +76,8 @@ pub(super) struct Admitted {
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) settings: Arc<Settings>,
     pub(super) client: SocketAddr,
+    /// The connection id that its packets come from.
+    pub(super) client_id: ConnectionId,
     pub(super) counted: CountGuard<WorkerConnection>,
     /// Among the connections of the client's network, and its handshakes.
     pub(super) network: NetworkEntry,
@@ -385,6 +387,7 @@ impl Endpoint {
             acceptor,
             settings,
             client,
+            client_id: initial.source,
             counted,
             network,
             handshakes,

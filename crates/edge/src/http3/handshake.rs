@@ -5,9 +5,12 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use penstock_config::Network;
-use penstock_http3::ServerConnection;
+use penstock_http3::{ConnectionId, ServerConnection};
 use penstock_metrics::Timing;
-use penstock_tls::{Acceptor, HandshakeFailure, Negotiated, QuicAnswer, QuicHandshake, quic_failure};
+use penstock_tls::{
+    Acceptor, HandshakeFailure, Negotiated, QuicAnswer, QuicHandshake, TRANSPORT_PARAMETER_ERROR,
+    has_faulty_parameters, quic_failure,
+};
 use tokio::time::sleep_until;
 
 use super::link::Link;
@@ -26,12 +29,13 @@ pub(super) async fn handshake(
     connection: &mut ServerConnection,
     worker: &Worker,
     acceptor: &Acceptor,
-    (client, deadline): (SocketAddr, Instant),
+    (client, client_id, deadline): (SocketAddr, ConnectionId, Instant),
 ) -> Option<(Negotiated, Duration)> {
     let started = Instant::now();
     let promises = connection.promises();
     // Without memory the library fails the handshake below, too.
-    let _without_memory = acceptor.begin_quic(connection.as_mut(), client.ip(), &promises);
+    let _without_memory =
+        acceptor.begin_quic(connection.as_mut(), (client.ip(), client_id.as_bytes()), &promises);
     let mut handshake = QuicHandshake::new(&worker.signing_limiter);
     match drive(link, connection, worker, &mut handshake, (client, deadline)).await {
         Ok(()) => {
@@ -73,6 +77,9 @@ async fn drive<'w>(
         link.inbox.take(|datagram, path| {
             handshake.call(connection, |connection| connection.receive(datagram, path));
         });
+        if has_faulty_parameters(connection.as_mut()) {
+            connection.refuse(TRANSPORT_PARAMETER_ERROR);
+        }
         if link.unsent.is_none() {
             handshake.call(connection, |connection| link.flush(connection, usize::MAX));
         }

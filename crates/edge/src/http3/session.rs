@@ -40,6 +40,7 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
         acceptor,
         settings,
         client,
+        client_id,
         counted,
         network,
         handshakes,
@@ -49,7 +50,7 @@ pub(super) async fn serve(admitted: Box<Admitted>) {
     let worker = Rc::clone(&link.endpoint.worker);
     let deadline = Instant::now() + settings.limits.handshake_deadline;
     // Boxed, and dropped before the first request: a connection must not carry its handshake.
-    let shaking = handshake(&mut link, &mut connection, &worker, &acceptor, (client, deadline));
+    let shaking = handshake(&mut link, &mut connection, &worker, &acceptor, (client, client_id, deadline));
     let negotiated = doing_all(Work::Handshakes, Box::pin(shaking)).await;
     let unfinished = negotiated
         .as_ref()

@@ -147,7 +147,7 @@ impl Scene<'_> {
     fn begin(&mut self, stream: u64) {
         assert!(stream.is_multiple_of(4) && !self.has_begun(stream), "one request a stream");
         self.open.insert(stream, Known::default());
-        self.schedule.add(stream, None, stream % 8 == 0);
+        self.schedule.add(stream, None, stream.is_multiple_of(8));
         self.schedule.set(stream, Readiness::Content);
     }
 
@@ -198,7 +198,7 @@ impl Scene<'_> {
 
     fn serve_stream(&mut self, stream: u64, what: u8, place: usize) {
         match what {
-            0..=2 => self.send_head(stream, place % 2 == 0),
+            0..=2 => self.send_head(stream, place.is_multiple_of(2)),
             3..=5 => self.send_content(stream, 1 + place * 20, what == 5),
             6 => {
                 let known = self.open.get_mut(&stream).unwrap();

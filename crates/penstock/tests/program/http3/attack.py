@@ -21,15 +21,18 @@ Attacks:
   reserved       sends a packet whose reserved bits are set
   stops N        asks for /long.mp4 N times, and stops each response after its head
   churn N        sends N requests, as many at once as the server allows
+  parameters C   makes connections, one for each C with other transport parameters, and a usual one behind each: C is `LEFT_OUT:ADDED`,
+                 the number of a parameter that is not sent (or `all`) and bytes that are, both in hexadecimal digits or empty
 Prints an object: `code`, the error code with which the server closed the connection, or null; `answered`, the status of a request
-after the attack, or null; `done`, how much of the attack the server has taken, for some of them.
+after the attack, or null; `done`, how much of the attack the server has taken, for some of them. Of `parameters` it prints a list of pairs: the error code
+or status of each connection, and of the usual one.
 """
 import asyncio, json, socket, sys, time
 
 from aioquic import tls
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
-from aioquic.buffer import encode_uint_var
+from aioquic.buffer import Buffer, encode_uint_var
 from aioquic.h3.connection import H3Connection
 from aioquic.h3.events import HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
@@ -254,14 +257,56 @@ async def unwant(client, count):
             return
 
 
+def changed(parameters, left_out, added):
+    """A list of transport parameters (RFC 9000 §18) with another content."""
+    buffer, kept = Buffer(data=parameters), b""
+    while not buffer.eof():
+        number = buffer.pull_uint_var()
+        value = buffer.pull_bytes(buffer.pull_uint_var())
+        if left_out not in (f"{number:x}", "all"):
+            kept += encode_uint_var(number) + encode_uint_var(len(value)) + value
+    return kept + bytes.fromhex(added)
+
+
+async def outcome(address, port, configuration, change):
+    """Asks for a file; returns the status, or the error code with which the server closed the connection."""
+    def create(connection, **more):
+        usual = connection._serialize_transport_parameters
+        connection._serialize_transport_parameters = lambda: changed(usual(), *change.split(":"))
+        return Client(connection, **more)
+
+    async with connect(address, int(port), configuration=configuration, create_protocol=create,
+                       wait_connected=False) as client:
+        return await answer(client) or client.code
+
+
+async def outcomes(*arguments):
+    """The outcome of a connection with other parameters, and of a usual one behind it."""
+    return [await outcome(*arguments), await outcome(*arguments[:-1], ":")]
+
+
+async def answer(client):
+    """Asks for a file; returns the status of the response, or None if the server closes the connection."""
+    stream = client.request()
+    client.transmit()
+    for _ in range(2500):
+        if client.ended.is_set() or stream in client.statuses:
+            break
+        await asyncio.sleep(0.02)
+    return client.statuses.get(stream)
+
+
 async def main():
-    authority, address, port, attack, *number = sys.argv[1:]
-    number = int(number[0]) if number else 0
+    authority, address, port, attack, *rest = sys.argv[1:]
+    number = int(rest[0]) if rest and attack != "parameters" else 0
     if attack == "initials":
         initials(address, port, number)
         return print("{}")
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], cafile=authority, server_name="localhost",
                                       max_stream_data={"stalled": 65536, "narrow": 100}.get(attack, 1 << 20))
+    if attack == "parameters":
+        each = [outcomes(address, port, configuration, change) for change in rest]
+        return print(json.dumps(await asyncio.gather(*each)))
     async with connect(address, int(port), configuration=configuration, create_protocol=Client) as client:
         await client.ping()
         done = None
@@ -313,15 +358,7 @@ async def main():
             await asyncio.wait_for(client.reset.wait(), 50)
             if attack == "narrow":  # no further answer would fit either
                 return print(json.dumps({"code": client.code}))
-        status = None
-        if not client.ended.is_set():
-            stream = client.request()
-            client.transmit()
-            for _ in range(2500):
-                if client.ended.is_set() or stream in client.statuses:
-                    break
-                await asyncio.sleep(0.02)
-            status = client.statuses.get(stream)
+        status = None if client.ended.is_set() else await answer(client)
         print(json.dumps({"code": client.code, "answered": status, "done": done}))
 
 

@@ -10,6 +10,7 @@ mod handshakes;
 mod hostile;
 mod network;
 mod others;
+mod parameters;
 mod qlog;
 mod records;
 
