@@ -1,5 +1,5 @@
 //! The body of the fuzz target for the socket that the kernel gives a datagram to.
-#![cfg_attr(not(test), expect(clippy::unwrap_used, reason = "in a fuzz target it is the assertion"))]
+#![expect(clippy::unwrap_used, reason = "in a fuzz target it is the assertion")]
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
