@@ -1,5 +1,5 @@
 //! Bodies of the fuzz targets for datagrams, field sections, and connections.
-#![cfg_attr(not(test), expect(clippy::unwrap_used, reason = "in a fuzz target it is the assertion"))]
+#![expect(clippy::unwrap_used, reason = "in a fuzz target it is the assertion")]
 
 mod client;
 mod connection;

@@ -1,5 +1,5 @@
 //! Both ends of a connection without a network, for tests and fuzz targets.
-#![cfg_attr(not(test), expect(clippy::unwrap_used, reason = "nothing here depends on input"))]
+#![expect(clippy::unwrap_used, reason = "nothing here depends on input")]
 
 use std::net::SocketAddr;
 
