@@ -2,6 +2,7 @@
 
 mod sending;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -129,6 +130,10 @@ pub struct ServerConnection {
     head: Option<(u64, Vec<u8>)>,
     /// What QUIC has not taken of heads that it has begun to take, by their streams.
     begun_heads: Vec<(u64, Vec<u8>)>,
+    /// Streams that are to be reset, with their codes.
+    resets: VecDeque<(u64, u64)>,
+    /// Whether QUIC has a reset that it has not written.
+    has_put_reset: bool,
     goaway: Option<u64>,
 }
 
@@ -180,6 +185,8 @@ impl ServerConnection {
             train_bytes: 0,
             head: None,
             begun_heads: Vec::new(),
+            resets: VecDeque::new(),
+            has_put_reset: false,
             goaway: None,
         })
     }
@@ -314,8 +321,7 @@ impl ServerConnection {
     pub fn reset(&mut self, stream: u64, code: u64) {
         self.put_waiting_head();
         self.forget_head(stream);
-        let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
-        queue::put_reset_first(&mut self.quic, stream);
+        self.resets.push_back((stream, code));
     }
 
     /// The work for a request has ended: what still comes of it is not read. A response that was not sent to its end has to be
@@ -378,9 +384,21 @@ impl ServerConnection {
         let _gone = self.quic.close(false, code, b"");
     }
 
+    /// Has QUIC reset the next stream, unless the packet of the one before is still to be written. A packet has the end of one stream.
+    fn put_next_reset(&mut self) {
+        if !self.has_put_reset
+            && let Some((stream, code)) = self.resets.pop_front()
+        {
+            let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
+            queue::put_reset_first(&mut self.quic, stream);
+            self.has_put_reset = true;
+        }
+    }
+
     /// Writes the next datagram, if there is one to send; returns its length and where it goes.
     pub fn packet(&mut self, out: &mut [u8]) -> Option<(usize, NetworkPath)> {
         self.put_waiting_head();
+        self.put_next_reset();
         let longest = out.len().min(self.migration.datagram_bytes());
         let out = &mut out[..longest];
         let (length, path) = match self.open.packet(&mut self.quic, out) {
@@ -389,6 +407,7 @@ impl ServerConnection {
             Err(_) => return None,
         };
         self.packets += 1;
+        self.has_put_reset = false;
         self.begin_http();
         Some((length, path))
     }

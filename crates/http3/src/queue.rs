@@ -129,8 +129,8 @@ pub(crate) fn put_control_first(quic: &mut Quic) {
     put_at(quic, CONTROL_STREAM, FIRST);
 }
 
-/// Called when a stream is reset. The library sends the reset in the next packet, and an end of the stream if it has bytes in the queue: a client
-/// that gets only the end takes what it has for the whole response. So they leave in one packet.
+/// Called when a stream is reset. The library sends the reset in the next packet, and an end of the stream if it had bytes in the queue. A client
+/// that gets the end alone takes what it has for the whole response, so both have to leave in one packet.
 pub(crate) fn put_reset_first(quic: &mut Quic, stream: u64) {
     put_at(quic, stream, FIRST);
 }

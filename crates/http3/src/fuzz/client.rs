@@ -104,6 +104,8 @@ pub struct FuzzClient<'i> {
     is_begun: bool,
     /// Whether a datagram may have been changed or lost.
     pub has_bad_link: bool,
+    /// Datagrams of the server that were lost on purpose.
+    pub lost: usize,
     /// What has come on each stream, and whether it has ended.
     received: BTreeMap<u64, (Vec<u8>, bool)>,
     /// Streams whose responses it does not want to the end.
@@ -144,6 +146,7 @@ impl<'i> FuzzClient<'i> {
             is_reading: true,
             is_begun: false,
             has_bad_link: false,
+            lost: 0,
             received: BTreeMap::new(),
             given_up: BTreeSet::new(),
         }
@@ -178,6 +181,7 @@ impl<'i> FuzzClient<'i> {
     pub fn receive(&mut self, datagram: &mut [u8], port: u8) {
         if self.losses > 0 {
             self.losses -= 1;
+            self.lost += 1;
             return;
         }
         let to = own_address((port + PORTS - self.nat) % PORTS);

@@ -102,6 +102,8 @@ impl Scene<'_> {
             if path.client.port() == client_address().port() + u16::from(self.client.port()) {
                 let port = self.client.port();
                 self.client.receive(&mut packet[..length], port);
+            } else {
+                self.client.lost += 1;
             }
         }
         if self.connection.end().is_some() {
@@ -274,8 +276,10 @@ impl Scene<'_> {
             assert!(number.is_none_or(|number| number == stream.to_string().as_bytes()));
             assert!(received <= known.sent);
             assert!(response.content.iter().copied().eq((0..received).map(|at| content(*stream, at))));
+            // The library may send the end of a stream that was reset alone, if several packets with resets were lost.
+            let may_mislead = known.is_reset && self.client.lost > 1;
             assert!(
-                !has_ended || known.has_ended && received == known.sent,
+                !has_ended || may_mislead || known.has_ended && received == known.sent,
                 "{stream}: {known:?}, {received}"
             );
             let is_whole = known.has_ended && !known.is_reset && !self.client.given_up.contains(stream);
