@@ -386,12 +386,12 @@ impl ServerConnection {
 
     /// Has QUIC reset the next stream, unless the packet of the one before is still to be written. A packet has the end of one stream.
     fn put_next_reset(&mut self) {
-        if !self.has_put_reset
+        while !self.has_put_reset
             && let Some((stream, code)) = self.resets.pop_front()
         {
-            let _gone = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
+            // Not if it is gone, or the client has stopped it.
+            self.has_put_reset = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code).is_ok();
             queue::put_reset_first(&mut self.quic, stream);
-            self.has_put_reset = true;
         }
     }
 

@@ -282,7 +282,9 @@ impl Scene<'_> {
                 !has_ended || may_mislead || known.has_ended && received == known.sent,
                 "{stream}: {known:?}, {received}"
             );
-            let is_whole = known.has_ended && !known.is_reset && !self.client.given_up.contains(stream);
+            let has_given_up = self.client.given_up.contains(stream);
+            assert!(!(is_sound && known.is_reset) || has_given_up, "{stream} was reset");
+            let is_whole = known.has_ended && !known.is_reset && !has_given_up;
             assert!(!(is_sound && is_whole) || has_ended, "{stream}: {known:?}, {received}");
         }
         assert!(responses.is_empty(), "responses without requests");

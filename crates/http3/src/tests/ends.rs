@@ -71,3 +71,19 @@ fn a_response_that_was_reset_does_not_end_for_a_client_that_misses_the_packet_of
         reset_two_and_lose(lost);
     }
 }
+
+#[test]
+fn a_reset_of_a_stream_that_is_gone_holds_up_no_other() {
+    let mut pair = Pair::new(0, Weather::Fair);
+    pair.server.answers = false;
+    let [gone, other] = ["/gone", "/other"].map(|path| pair.client.get(path));
+    pair.until(|pair| pair.server.events.len() == 4);
+    pair.client.quic.stream_shutdown(gone, quiche::Shutdown::Read, 0x10c).unwrap();
+    pair.settle();
+    assert!(pair.server.connection.is_stopped(gone));
+    for stream in [gone, other] {
+        pair.server.connection.reset(stream, code::INTERNAL_ERROR);
+        pair.server.connection.finished(stream);
+    }
+    assert!(!probes::packets(&mut pair.server).is_empty());
+}
