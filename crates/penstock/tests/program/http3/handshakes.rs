@@ -1,9 +1,12 @@
 //! Certificates, tickets, Retry, reload and drain.
 
-use penstock_testkit::Tool;
+use std::thread;
+
+use penstock_testkit::{Keyserver, Tool};
 use rustix::process::Signal;
 
-use super::{fetch, has_client, setup};
+use super::{content, fetch, has_client, setup};
+use crate::private_keys::{certificates, plain, use_keyservers};
 
 #[test]
 fn a_ticket_resumes_over_quic() {
@@ -18,6 +21,32 @@ fn a_ticket_resumes_over_quic() {
     assert!(fetch(&server, &options, &["GET /small.txt"]).resumed);
     let resumed = server.metrics().sum("penstock_handshakes_total", &["resumed=\"true\"", "outcome=\"ok\""]);
     assert_eq!(resumed, 1.0);
+}
+
+#[test]
+fn a_keyserver_that_is_stopped_in_a_handshake_holds_up_that_handshake_alone() {
+    if !has_client() {
+        return;
+    }
+    let server = plain().start();
+    let file = server.file("clip.mp4", 300_000);
+    let keyserver = Keyserver::start(&server, "one");
+    use_keyservers(&server, &[keyserver.address()], &certificates(&[keyserver.address()], ", deadline: 60s"));
+    let options = format!("session={}", server.directory().join("ticket").display());
+    assert!(!fetch(&server, &options, &["GET /clip.mp4"]).resumed);
+    let open = |count| server.counted("penstock_connections", &["protocol=\"https\""], count);
+    open(0.0);
+    keyserver.signal(Signal::STOP);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| content(&server, "/clip.mp4"));
+        open(1.0);
+        // Of the same worker, and without a signature.
+        let exchange = fetch(&server, &options, &["GET /clip.mp4"]);
+        assert!(exchange.resumed && !waiting.is_finished());
+        file.assert_range(0..file.len, &exchange.responses[0].content);
+        keyserver.signal(Signal::CONT);
+        file.assert_range(0..file.len, &waiting.join().unwrap());
+    });
 }
 
 #[test]
