@@ -217,6 +217,7 @@ impl ServerConnection {
         if is_short && has_reserved && self.quic.stats().recv > before {
             self.refuse(PROTOCOL_VIOLATION);
         }
+        self.open.follow_repeats(&mut self.quic);
         self.migration.follow(&mut self.quic);
         self.begin_http();
     }
@@ -431,7 +432,7 @@ impl ServerConnection {
     pub fn on_timeout(&mut self) {
         self.put_waiting_head();
         self.quic.on_timeout();
-        self.open.follow_probes(&mut self.quic);
+        self.open.follow_repeats(&mut self.quic);
         self.migration.follow(&mut self.quic);
     }
 

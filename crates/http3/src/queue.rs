@@ -1,8 +1,9 @@
 //! The library's queue of streams that have something to send.
 //!
-//! After a timeout the library sends the oldest packets again, as probes (RFC 9002 §6.2): it queues their streams. If the client acknowledges
-//! these packets before all of the streams were sent, an empty stream stays the first of the queue, and what is behind it waits until
-//! that stream gets more bytes. Streams that may be such ones therefore go to the end of the queue until then.
+//! The library sends packets again after a timeout, as probes (RFC 9002 §6.2), or when they count as lost: it queues their streams. If the
+//! client acknowledges their content, which may have left twice, before all of the streams were sent, an empty stream stays the first of the
+//! queue, and what is behind it waits until that stream gets more bytes. Streams that may be such ones therefore go to the end of the
+//! queue until then.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,8 +29,8 @@ const EMPTY_STREAMS: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     places: BTreeMap<u64, Place>,
-    /// Timeouts of all paths that called for probes.
-    probes: usize,
+    /// Timeouts of all paths that called for probes, and lost packets.
+    repeats: usize,
     /// Whether responses may be at the end of the queue.
     has_last: bool,
 }
@@ -84,10 +85,11 @@ impl Queue {
         }
     }
 
-    /// Called after timers.
-    pub(crate) fn follow_probes(&mut self, quic: &mut Quic) {
-        let probes = quic.path_stats().map(|path| path.total_pto_count).sum();
-        if std::mem::replace(&mut self.probes, probes) == probes {
+    /// Called after packets were received, or timers followed.
+    pub(crate) fn follow_repeats(&mut self, quic: &mut Quic) {
+        let probes: usize = quic.path_stats().map(|path| path.total_pto_count).sum();
+        let repeats = probes + quic.stats().lost;
+        if std::mem::replace(&mut self.repeats, repeats) == repeats {
             return;
         }
         self.has_last = true;

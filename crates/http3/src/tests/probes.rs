@@ -1,4 +1,4 @@
-//! Probes (RFC 9002 §6.2) of what the client has received.
+//! Probes (RFC 9002 §6.2) of what the client has received, and what counts as lost beside them.
 
 use super::*;
 
@@ -54,4 +54,42 @@ fn a_stream_whose_probe_came_too_late_holds_up_no_other() {
     pair.until(|pair| pair.client.content.len() == come + space + 5000);
     assert!(pair.server.connection.announce_end());
     pair.until(|pair| pair.client.goaway.is_some());
+}
+
+#[test]
+fn a_stream_that_counts_as_lost_while_its_probe_arrives_holds_up_no_other() {
+    let mut pair = Pair::new(0, Weather::Fair);
+    pair.server.answers = false;
+    let waiting = pair.client.get("/waiting");
+    let bulk = pair.client.get("/bulk");
+    pair.settle();
+    pair.server.connection.set_priority(waiting, 1, false);
+    // It never arrives.
+    send_zeros(&mut pair, waiting, 1000);
+    assert_eq!(packets(&mut pair.server).len(), 1);
+    std::thread::sleep(pair.server.connection.deadline().unwrap().saturating_duration_since(Instant::now()));
+    pair.server.connection.on_timeout();
+    let mut probes = packets(&mut pair.server);
+    // The stream is in its place again.
+    send_zeros(&mut pair, waiting, 10);
+    let space = pair.server.connection.space(bulk);
+    send_zeros(&mut pair, bulk, space);
+    let mut bulky = packets(&mut pair.server);
+    // Its acknowledgement makes the first one a lost one, and not its probe.
+    pair.client.receive(&mut bulky.remove(0));
+    pass_to_server(&mut pair);
+    assert_eq!(pair.server.connection.counts()[2], 1, "one is lost");
+    assert!(packets(&mut pair.server).is_empty(), "the window is full");
+    for mut packet in probes.drain(..).chain(bulky) {
+        pair.client.receive(&mut packet);
+    }
+    pass_to_server(&mut pair);
+    let come = pair.client.content.len();
+    let space = pair.server.connection.space(bulk);
+    assert!(space > 0);
+    send_zeros(&mut pair, bulk, space);
+    for mut packet in packets(&mut pair.server) {
+        pair.client.receive(&mut packet);
+    }
+    assert!(pair.client.content.len() > come + space / 2);
 }
