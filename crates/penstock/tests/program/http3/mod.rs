@@ -8,7 +8,7 @@ mod floods;
 mod frames;
 mod handshakes;
 mod hostile;
-mod network;
+pub(crate) mod network;
 mod others;
 mod parameters;
 mod qlog;

@@ -14,17 +14,17 @@ use super::setup;
 
 /// What a network does to datagrams, in each direction.
 #[derive(Clone, Copy, Default)]
-struct Faults {
+pub(crate) struct Faults {
     /// Of a thousand datagrams so many are lost.
-    lost: u64,
+    pub(crate) lost: u64,
     /// Of a thousand so many come behind their successor.
-    late: u64,
+    pub(crate) late: u64,
     /// The client has another port towards the server from each of these datagrams on; what comes to the old one is lost.
-    rebinds_at: &'static [usize],
+    pub(crate) rebinds_at: &'static [usize],
 }
 
-/// A network between one client and the server.
-struct Network {
+/// A network between clients and the server.
+pub(crate) struct Network {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
     dropped: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ struct Network {
 }
 
 impl Network {
-    fn before(server: SocketAddr, faults: Faults) -> Self {
+    pub(crate) fn before(server: SocketAddr, faults: Faults) -> Self {
         let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = inside.local_addr().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
@@ -88,7 +88,44 @@ impl Direction {
     }
 }
 
-/// Forwards between the client, which is who sends to `inside`, and the server.
+/// A client's way through the network, as long as the network is there.
+struct Flow {
+    client: SocketAddr,
+    outside: UdpSocket,
+    up: Direction,
+    down: Direction,
+    passed: usize,
+}
+
+impl Flow {
+    fn new(client: SocketAddr, server: SocketAddr, faults: Faults) -> Self {
+        let (up, down) = (Direction::new(faults, 17), Direction::new(faults, 42));
+        Self { client, outside: open(server), up, down, passed: 0 }
+    }
+
+    /// Passes what has come from the server. Returns how many datagrams that were, and how many of them were lost.
+    fn pass_down(&mut self, inside: &UdpSocket, server: SocketAddr, datagram: &mut [u8]) -> (usize, usize) {
+        let (mut count, mut lost) = (0, 0);
+        while let Ok(length) = self.outside.recv(datagram) {
+            (count, self.passed) = (count + 1, self.passed + 1);
+            let send = |bytes: &[u8]| drop(inside.send_to(bytes, self.client));
+            lost += usize::from(self.down.pass(&datagram[..length], send));
+            if self.down.faults.rebinds_at.contains(&self.passed) {
+                self.outside = open(server);
+            }
+        }
+        (count, lost)
+    }
+}
+
+fn open(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+/// Forwards between clients, which are who send to `inside`, and the server.
 fn relay(
     inside: &UdpSocket,
     server: SocketAddr,
@@ -96,32 +133,26 @@ fn relay(
     is_over: &AtomicBool,
     dropped: &AtomicUsize,
 ) {
-    let open = || {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(server).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        socket
-    };
-    let (mut up, mut down) = (Direction::new(faults, 17), Direction::new(faults, 42));
-    let (mut outside, mut client, mut passed) = (open(), None, 0);
+    let mut flows: Vec<Flow> = Vec::new();
     inside.set_nonblocking(true).unwrap();
     let mut datagram = [0; 2048];
     while !is_over.load(Ordering::Relaxed) {
         let mut is_idle = true;
-        while let Ok((length, from)) = inside.recv_from(&mut datagram) {
-            (client, is_idle) = (Some(from), false);
+        while let Ok((length, client)) = inside.recv_from(&mut datagram) {
+            is_idle = false;
+            let known = flows.iter().position(|flow| flow.client == client);
+            let at = known.unwrap_or_else(|| {
+                flows.push(Flow::new(client, server, faults));
+                flows.len() - 1
+            });
+            let Flow { up, outside, .. } = &mut flows[at];
             let is_lost = up.pass(&datagram[..length], |bytes| drop(outside.send(bytes)));
             dropped.fetch_add(usize::from(is_lost), Ordering::Relaxed);
         }
-        while let Ok(length) = outside.recv(&mut datagram) {
-            is_idle = false;
-            passed += 1;
-            let Some(client) = client else { continue };
-            let is_lost = down.pass(&datagram[..length], |bytes| drop(inside.send_to(bytes, client)));
-            dropped.fetch_add(usize::from(is_lost), Ordering::Relaxed);
-            if faults.rebinds_at.contains(&passed) {
-                outside = open();
-            }
+        for flow in &mut flows {
+            let (count, lost) = flow.pass_down(inside, server, &mut datagram);
+            is_idle &= count == 0;
+            dropped.fetch_add(lost, Ordering::Relaxed);
         }
         if is_idle {
             thread::sleep(Duration::from_micros(200));
@@ -130,7 +161,7 @@ fn relay(
 }
 
 /// Downloads the file through the network, several times on one connection, and compares each body.
-fn download(server: &Server, network: &Network, file: &Content, times: u64) -> Value {
+pub(crate) fn download(server: &Server, network: &Network, file: &Content, times: u64) -> Value {
     let digits: String = sha256(&file.all()).iter().map(|byte| format!("{byte:02x}")).collect();
     let tool = Tool::penstock().args(["load", "download", "--quiet", "--json", "--protocol", "h3", "--ca"]);
     let tool = tool.arg(server.certificates().authority()).args(["--streams", "2", "--timeout", "30s"]);

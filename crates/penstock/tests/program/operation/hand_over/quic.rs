@@ -8,6 +8,7 @@ use penstock_testkit::{Client, DEADLINE, Setup, Tool, until};
 use tempfile::TempDir;
 
 use super::cached::{CACHED, Cached, SMALL};
+use crate::http3::network::{Faults, Network, download};
 use crate::operation::{LARGE, downloading};
 
 #[test]
@@ -108,6 +109,33 @@ fn a_client_that_is_gone_does_not_keep_the_process_before() {
     server.logged("/tiny.txt");
     server.hand_over();
     assert!(server.wait_for_predecessor().success());
+}
+
+#[test]
+fn downloads_over_networks_that_lose_and_reorder_go_on_across_successions() {
+    const BYTES: u64 = 3_000_000;
+    const TIMES: u64 = 3;
+    let setup = Setup::new().listeners(&["tls: true, protocols: [h1, h2, h3]", ""]);
+    let server = setup.limits("drain_deadline: 2m").start();
+    let file = server.file("clip.mp4", BYTES);
+    for round in 1..=2 {
+        let faults = Faults { lost: 30, late: 50, ..Faults::default() };
+        let networks: Vec<_> = (0..3).map(|_| Network::before(server.https(), faults)).collect();
+        thread::scope(|scope| {
+            let loads: Vec<_> = networks
+                .iter()
+                .map(|network| scope.spawn(|| download(&server, network, &file, TIMES)))
+                .collect();
+            until("downloads", || (server.metrics().sum("penstock_http3_streams", &[]) >= 4.0).then_some(()));
+            server.hand_over();
+            for load in loads {
+                let report = load.join().unwrap();
+                assert_eq!(report["errors_total"], 0, "{round}: {report:#}");
+                assert_eq!(report["bytes"], BYTES * TIMES, "{round}");
+            }
+        });
+        assert!(server.wait_for_predecessor().success());
+    }
 }
 
 /// Asks all the time; see its text.
