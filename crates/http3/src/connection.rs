@@ -361,10 +361,11 @@ impl ServerConnection {
 
     fn send_goaway(&mut self, first_refused: u64) -> bool {
         self.put_waiting_head();
-        queue::put_control_first(&mut self.quic);
         let Some(http) = &mut self.http else { return false };
         let is_sent = http.send_goaway(&mut self.quic, first_refused).is_ok();
         if is_sent {
+            // Not without bytes: an empty stream at the front would hold up all others.
+            queue::put_control_first(&mut self.quic);
             self.goaway = Some(first_refused);
         }
         is_sent
@@ -392,7 +393,9 @@ impl ServerConnection {
         {
             // Not if it is gone, or the client has stopped it.
             self.has_put_reset = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code).is_ok();
-            queue::put_reset_first(&mut self.quic, stream);
+            if self.has_put_reset {
+                queue::put_reset_first(&mut self.quic, stream);
+            }
         }
     }
 

@@ -126,7 +126,7 @@ pub(crate) fn put_qpack_last(quic: &mut Quic) {
     }
 }
 
-/// Called before something is sent on the control stream.
+/// Called when the control stream has got bytes.
 pub(crate) fn put_control_first(quic: &mut Quic) {
     put_at(quic, CONTROL_STREAM, FIRST);
 }
