@@ -130,7 +130,7 @@ fn an_announcement_that_finds_no_space_holds_up_no_response() {
         &|pair, waiting| send_zeros(pair, waiting, 10),
         &|pair, waiting| {
             // A head takes what space there is.
-            let head = HeadFrame::new(&[0; 50_000], None);
+            let head = HeadFrame::new(&vec![0; 50_000], None);
             assert_eq!(pair.server.connection.send_head(waiting, head, false), HeadSent::Later);
             assert!(!pair.server.connection.announce_last());
         },
