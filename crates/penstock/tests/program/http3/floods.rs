@@ -12,6 +12,9 @@ const ATTACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/http3/a
 /// `H3_EXCESSIVE_LOAD` of RFC 9114 §8.1.
 pub(super) const EXCESSIVE_LOAD: u64 = 0x107;
 
+/// `FRAME_ENCODING_ERROR` of RFC 9000 §20.1.
+const FRAME_ENCODING_ERROR: u64 = 0x07;
+
 pub(super) fn attack(server: &Server, attack: &[&str]) -> Value {
     let address = server.https();
     let tool = Tool::new(PYTHON).arg(ATTACK).arg(server.certificates().authority());
@@ -150,6 +153,32 @@ fn challenges_without_end_leave_the_connection_as_it_is() {
     let server = setup().start();
     server.write("small.txt", "hello");
     assert_eq!(attack(&server, &["challenges", "20000"])["answered"], "200");
+}
+
+#[test]
+fn acknowledgements_without_end_leave_the_connection_as_it_is() {
+    if !has_client() {
+        return;
+    }
+    let server = setup().start();
+    server.write("small.txt", "hello");
+    let before = server.memory();
+    assert_eq!(attack(&server, &["acks", "20000"])["answered"], "200");
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 20 << 20, "{grown} bytes");
+    // The extension that asks for fewer of them is not offered: its frames are unknown (RFC 9000 §12.4).
+    assert_eq!(attack(&server, &["frequencies", "100"])["code"], FRAME_ENCODING_ERROR);
+}
+
+#[test]
+fn a_client_that_acknowledges_no_reset_gets_them_again_and_its_next_response() {
+    if !has_client() {
+        return;
+    }
+    let server = setup().start();
+    server.write("small.txt", "hello");
+    assert_eq!(attack(&server, &["unheard", "50"])["answered"], "200");
+    server.counted("penstock_http3_streams", &[], 0.0);
 }
 
 #[test]
