@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "rust-tests"
+HANGING = SCRIPT.parent / "end-hanging-tests"
 # A cargo whose first run has one failure, with the others or in the guest; alone, that test ends with the code of the file `alone`.
 CARGO = """#!/bin/sh
 case "$*" in
@@ -25,7 +26,8 @@ class RustTests(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "scripts").mkdir()
-            shutil.copy(SCRIPT, root / "scripts")
+            for script in [SCRIPT, HANGING]:
+                shutil.copy(script, root / "scripts")
             (root / "scripts/unstable-tests").write_text(listed)
             for name, text in {"alone": str(alone), "others": others, "guest": guest}.items():
                 (root / name).write_text(text)
@@ -59,6 +61,33 @@ class RustTests(unittest.TestCase):
         done = self.run_with("a::b: the kernel of some machines rounds its timer\n", 101)
         self.assertEqual((done.returncode, done.noted), (1, ""))
         self.assertIn("failed again alone", done.stdout)
+
+
+class HangingTests(unittest.TestCase):
+    def run_with(self, program: str) -> tuple[str, str]:
+        """What the script says of a test program that is this script of a shell, and what that says itself."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "deps").mkdir()
+            shutil.copy(shutil.which("sh"), root / "deps/program")
+            slow = "".join(f"test {name} has been running for over 60 seconds\n" for name in ["a::b", "c::d"])
+            (root / "log").write_text(slow + "test \x1b[1mc::d\x1b[0m ... \x1b[32mok\x1b[0m\n")
+            running = subprocess.Popen([root / "deps/program", "-c", program], stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL, text=True)
+            watching = subprocess.Popen([HANGING, str(os.getpid()), "0.5", root / "log"], stdout=subprocess.PIPE, text=True)
+            said, _ = running.communicate(timeout=60)
+            watching.kill()
+            return watching.communicate()[0], said
+
+    def test_what_a_test_waits_for_is_killed_first(self):
+        found, said = self.run_with("sleep 1000; echo it ended")
+        self.assertEqual(said, "it ended\n")
+        self.assertEqual(found, "\n== no test has ended for 0.5 s, of:\n   a::b\n== kills:\n   sleep 1000\n")
+
+    def test_a_program_that_hangs_by_itself_is_killed_then(self):
+        found, said = self.run_with("while sleep 1000; do :; done; while :; do :; done")
+        self.assertEqual(said, "")
+        self.assertEqual(found.count("== kills:"), 2)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ mod forwarder;
 pub mod frames;
 mod gate;
 mod keyserver;
+mod load;
 mod lying_store;
 mod metrics;
 mod network;
@@ -54,6 +55,7 @@ pub use self::{
     forwarder::Forwarder,
     gate::Gate,
     keyserver::Keyserver,
+    load::EndOfLoad,
     lying_store::{Lie, LyingStore},
     metrics::Metrics,
     network::Networks,

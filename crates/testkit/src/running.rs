@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use crate::deadline::DEADLINE;
 use crate::process::{Adopted, Process, adopt_orphans};
 use crate::program::program;
 
-/// The process and what it has said so far. It is killed with this, if it still runs then.
+/// The process and what it has said so far. It is killed with this, if it still runs then, and so are its successors.
 pub(crate) struct Program {
     pub(crate) child: Process,
     /// The processes that have succeeded it, the newest last.
@@ -96,6 +97,21 @@ impl Program {
         }
     }
 
+    /// The processes that have its configuration as an argument.
+    fn of_this_configuration(&self) -> impl Iterator<Item = Pid> {
+        let config = self.config.as_os_str().as_bytes();
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        processes.filter_map(move |process| {
+            let id = process.file_name().to_str()?.parse().ok()?;
+            // It may end meanwhile.
+            let arguments = fs::read(process.path().join("cmdline")).ok()?;
+            arguments
+                .split(|byte| *byte == 0)
+                .any(|argument| argument == config)
+                .then_some(Pid::from_raw(id)?)
+        })
+    }
+
     /// Waits until it has said this.
     ///
     /// # Panics
@@ -143,13 +159,16 @@ impl Program {
         status
     }
 
-    /// Kills it, if it still runs.
+    /// Kills it, if it still runs, and its successors.
     pub(crate) fn kill(&mut self) {
         // It may have ended before.
         drop(self.child.kill());
         drop(self.child.wait());
         self.successors.clear();
+        // Once: afterwards another process may have this configuration.
         if let Some(reader) = self.reader.take() {
+            // A successor that did not get as far as to be adopted would keep the pipe open.
+            self.of_this_configuration().for_each(|process| drop(Adopted::new(process)));
             reader.join().unwrap();
         }
     }

@@ -114,6 +114,7 @@ impl Server {
             self.signal(signal);
             self.wait();
         }
+        self.program().kill();
         let file = self.directory().join("penstock.yaml");
         let (program, listeners) = start_serving(program(), &file, false, &self.environment);
         self.program = Mutex::new(program);

@@ -6,7 +6,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::deadline::DEADLINE;
+use crate::deadline::{DEADLINE, until};
 use crate::process::Process;
 use crate::program::program;
 use crate::server::Server;
@@ -168,6 +168,9 @@ impl Started {
                 None => thread::sleep(Duration::from_millis(2)),
             }
         };
+        until("the end of what it says", || {
+            (self.stdout.is_finished() && self.stderr.is_finished()).then_some(())
+        });
         let stdout = self.stdout.join().unwrap();
         let stderr = String::from_utf8_lossy(&self.stderr.join().unwrap()).into_owned();
         Finished { code: status.code().unwrap_or(-1), stdout, stderr, shown: self.shown }

@@ -1,7 +1,7 @@
 //! Listeners of all kinds: plain, behind a balancer, IPv6; and the line that each response leaves in the access log.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -80,14 +80,14 @@ fn a_socket_of_the_service_manager_is_the_listener_with_its_address() {
         let mut server = Process::spawn(&mut socket_activated(&listener, &options)).unwrap();
         // Clients wait in the queue of the socket until the program serves, and while there is none.
         for _ in 0..8 {
-            let mut client = TcpStream::connect(address).unwrap();
+            let mut client = Client::connect(address).stream;
             client.write_all(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
             let mut answer = String::new();
             client.read_to_string(&mut answer).unwrap();
             assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("from the root"), "{answer}");
         }
         kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-        assert_eq!(server.wait().unwrap().code(), Some(0));
+        assert_eq!(until("its end", || server.try_wait().unwrap()).code(), Some(0));
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use penstock_testkit::origin::{Origin, answer, file};
-use penstock_testkit::{Client, Content, DEADLINE, Setup, until};
+use penstock_testkit::{Client, Content, DEADLINE, EndOfLoad, Setup, until};
 use rustix::process::Signal;
 
 use super::Edge;
@@ -106,12 +106,14 @@ fn killed_a_hundred_times_it_never_sends_a_wrong_byte() {
     let mut server = Setup::new().listeners(&[""]).sites(&origin.sites()).section(&cache).start();
     let (mut kept, mut on_disk) = (0, 0.0);
     for round in 0..KILLS {
-        let served = AtomicUsize::new(0);
+        let (served, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let address = server.http();
         thread::scope(|scope| {
+            let _end = EndOfLoad(&is_over);
             for client in 0..3 {
-                let (bodies, served) = (&bodies, &served);
-                scope.spawn(move || ask(address, bodies, round * 31 + client * 17, served));
+                let (bodies, served, is_over) = (&bodies, &served, &is_over);
+                let numbers = (round * 31 + client * 17..).take_while(|_| !is_over.load(Ordering::Relaxed));
+                scope.spawn(move || ask(address, bodies, numbers, served));
             }
             until("some answers", || (served.load(Ordering::Relaxed) >= 15).then_some(()));
             on_disk += server.metrics().sum("penstock_cache_disk_slices", &[]);
@@ -128,11 +130,11 @@ fn killed_a_hundred_times_it_never_sends_a_wrong_byte() {
 }
 
 /// Asks for objects until the server is gone, and looks at each byte that comes, also of answers that break off.
-fn ask(address: SocketAddr, bodies: &[Content], first: usize, served: &AtomicUsize) {
+fn ask(address: SocketAddr, bodies: &[Content], numbers: impl Iterator<Item = usize>, served: &AtomicUsize) {
     let Ok(stream) = TcpStream::connect(address) else { return };
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut client = Client::over(stream);
-    for number in (first..).map(|number| number * 7 % bodies.len()) {
+    for number in numbers.map(|number| number * 7 % bodies.len()) {
         let request = format!("GET /{number} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         if client.stream.write_all(request.as_bytes()).is_err() {
             return;

@@ -167,7 +167,7 @@ fn an_access_log_on_a_pipe_with_a_reader_works() {
     // The reader may not have opened its end yet.
     let server = loop {
         let server = Running::start(program().args(["serve", "-c", &file]));
-        if server.line_with_either("ready", "no process reads the pipe").contains("ready") {
+        if server.line_with_one_of(&["ready", "no process reads the pipe"]).contains("ready") {
             break server;
         }
     };

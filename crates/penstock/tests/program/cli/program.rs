@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::{iter, thread};
 
-use penstock_testkit::{DEADLINE, Process, unused_address};
+use penstock_testkit::{DEADLINE, Process, until, unused_address};
 use rcgen::generate_simple_self_signed;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -104,20 +104,19 @@ impl Running {
 
     /// Waits for a line that contains `part` and gives it back.
     pub(crate) fn line_with(&self, part: &str) -> String {
+        self.line_with_one_of(&[part])
+    }
+
+    /// Waits for a line that contains one of these parts.
+    pub(crate) fn line_with_one_of(&self, parts: &[&str]) -> String {
         let mut before = Vec::new();
         loop {
             match self.lines.recv_timeout(DEADLINE) {
-                Ok(line) if line.contains(part) => return line,
+                Ok(line) if parts.iter().any(|part| line.contains(part)) => return line,
                 Ok(line) => before.push(line),
-                Err(end) => panic!("no line with {part:?} ({end}), but: {before:#?}"),
+                Err(end) => panic!("no line with any of {parts:?} ({end}), but: {before:#?}"),
             }
         }
-    }
-
-    /// Waits for a line that contains one of two parts.
-    pub(crate) fn line_with_either(&self, one: &str, other: &str) -> String {
-        let mut lines = self.lines.iter();
-        lines.find(|line| line.contains(one) || line.contains(other)).expect("the program says one of them")
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -130,12 +129,17 @@ impl Running {
 
     /// All lines that are still to come, until the program ends.
     pub(crate) fn rest(&self) -> Vec<String> {
-        self.lines.iter().collect()
+        let next = || match self.lines.recv_timeout(DEADLINE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the program does not end"),
+        };
+        iter::from_fn(next).collect()
     }
 
     /// The exit code; `None` if a signal ended it.
     pub(crate) fn exit_code(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        until("the end of the program", || self.child.try_wait().unwrap()).code()
     }
 }
 

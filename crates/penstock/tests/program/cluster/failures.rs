@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use penstock_testkit::origin::{Origin, file, target, write};
-use penstock_testkit::{Client, Content, Gate, Server, until};
+use penstock_testkit::{Client, Content, EndOfLoad, Gate, Server, until};
 use rustix::process::Signal;
 
 use super::{Cluster, asked_targets};
@@ -95,6 +95,7 @@ fn a_node_that_is_killed_under_load_loses_no_response_of_others_and_takes_its_sh
     let (others, killed) = cluster.servers.split_at_mut(2);
     let (others, killed) = (&*others, &mut killed[0]);
     thread::scope(|scope| {
+        let _end = EndOfLoad(&ended);
         for (place, server) in others.iter().enumerate() {
             let (ended, done) = (&ended, &done);
             scope.spawn(move || {
@@ -117,7 +118,6 @@ fn a_node_that_is_killed_under_load_loses_no_response_of_others_and_takes_its_sh
             until("the node to be in again", || is_up(server, "edge3").then_some(()));
         }
         more(200);
-        ended.store(true, Ordering::SeqCst);
     });
     killed.tolerate_warning("is out: ");
     let before = origin.asked().len();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Scope};
 
-use penstock_testkit::{Client, Server, until};
+use penstock_testkit::{Client, EndOfLoad, Server, until};
 use rustix::process::Signal;
 
 use super::purge::{missed_purges, purge, versions};
@@ -100,8 +100,7 @@ fn nothing_fails_and_nothing_old_is_sent_while_a_node_comes_and_goes() {
         server.reload(&plan.setup_without(place, &sites, unreachable));
     };
     thread::scope(|scope| {
-        // The load ends also if an assertion fails.
-        let _ending = Ending(&load.ended);
+        let _end = EndOfLoad(&load.ended);
         for (place, server) in well.iter().enumerate() {
             load.ask(scope, server, place);
         }
@@ -146,13 +145,4 @@ fn nothing_fails_and_nothing_old_is_sent_while_a_node_comes_and_goes() {
         well.len(),
         origin.asked().len()
     );
-}
-
-/// Ends the load when it is dropped.
-struct Ending<'l>(&'l AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use penstock_http3::{FuzzClient, FuzzResponse, FuzzStep};
-use penstock_testkit::{Content, Server, Tool};
+use penstock_testkit::{Content, DEADLINE, Server, Tool};
 
 use super::{content, has_client, setup};
 
@@ -123,8 +123,11 @@ fn run(input: &[u8], server: SocketAddr) -> BTreeMap<u64, FuzzResponse> {
         socket.set_nonblocking(true).unwrap();
         socket
     });
+    let give_up = Instant::now() + DEADLINE;
+    let in_time = || assert!(Instant::now() < give_up, "b\"{}\"", input.escape_ascii());
     while !(client.is_established() || client.is_over()) {
         exchange(&mut client, &sockets, Duration::from_secs(1));
+        in_time();
     }
     while let Some(step) = client.step() {
         let patience = if matches!(step, FuzzStep::Client) { Duration::ZERO } else { PATIENCE };
@@ -133,6 +136,7 @@ fn run(input: &[u8], server: SocketAddr) -> BTreeMap<u64, FuzzResponse> {
     client.read_on();
     while exchange(&mut client, &sockets, 5 * PATIENCE) {
         client.read_on();
+        in_time();
     }
     client.responses()
 }

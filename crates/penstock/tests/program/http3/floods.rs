@@ -2,7 +2,7 @@
 
 use std::net::{TcpListener, UdpSocket};
 
-use penstock_testkit::{Server, Tool, until};
+use penstock_testkit::{DEADLINE, Server, Tool, until};
 use serde_json::Value;
 
 use super::{PYTHON, fetch, has_client, setup};
@@ -80,6 +80,7 @@ fn versions_are_told_to_clients_of_other_ones_and_never_amplified() {
     let server = setup().start();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server.https()).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
     socket.send(&initial(0x1a2a_3a4a, 0, 1199)).unwrap();
     socket.send(&initial(0x6b33_43cf, 1, 1200)).unwrap();
     let mut answer = [0; 1500];

@@ -78,6 +78,7 @@ fn lines_go_to_a_socket_of_syslog() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let receiver = UnixDatagram::bind(&path).unwrap();
+    receiver.set_read_timeout(Some(DEADLINE)).unwrap();
     let server = server_with(&format!("path: {}, fields: [status, target]", path.display()), SITE);
     server.file("clip.mp4", 1_000);
     Client::plain(&server).get("/clip.mp4");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use penstock_testkit::origin::{Origin, answer};
-use penstock_testkit::{Certificates, Client, Server, Setup, TlsOptions, memory_directory, until};
+use penstock_testkit::{Certificates, Client, EndOfLoad, Server, Setup, TlsOptions, memory_directory, until};
 
 use super::status;
 use crate::handshake_policy::fetch;
@@ -142,13 +142,4 @@ fn under_an_automatic_rate_full_handshakes_wait_and_resumed_ones_pass() {
     });
     server.counted("penstock_handshakes_total", &["outcome=\"ok\"", "resumed=\"true\""], 3.0);
     assert_eq!(queued("none"), 0.0, "no resumed one has waited");
-}
-
-/// Ends the load, also if the test fails.
-struct EndOfLoad<'l>(&'l AtomicBool);
-
-impl Drop for EndOfLoad<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

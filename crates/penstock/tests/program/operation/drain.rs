@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 
 use penstock_config::Config;
-use penstock_testkit::{Client, DEADLINE, Gate, Server, Setup, TlsOptions, until};
+use penstock_testkit::{Client, DEADLINE, EndOfLoad, Gate, Server, Setup, TlsOptions, until};
 use rustix::process::Signal;
 
 use super::{LARGE, ask_admin, downloading, finish};
@@ -241,6 +241,7 @@ fn a_stop_in_the_middle_of_a_crowd_ends_every_connection() {
     let server = server(&Setup::new().limits("drain_deadline: 1m"));
     let stop = std::sync::atomic::AtomicBool::new(false);
     thread::scope(|scope| {
+        let _end = EndOfLoad(&stop);
         for number in 0..20 {
             let (server, stop) = (&server, &stop);
             scope.spawn(move || {
@@ -265,9 +266,7 @@ fn a_stop_in_the_middle_of_a_crowd_ends_every_connection() {
         let answers = || server.metrics().sum("penstock_requests_total", &[]);
         until("the crowd to be served", || (answers() >= 200.0).then_some(()));
         server.signal(Signal::TERM);
-        let ended = server.wait();
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert!(ended.success());
+        assert!(server.wait().success());
     });
 }
 

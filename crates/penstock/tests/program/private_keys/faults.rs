@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use penstock_testkit::{Client, Content, Keyserver, Server, TlsOptions, client_hello, until};
+use penstock_testkit::{Client, Content, EndOfLoad, Keyserver, Server, TlsOptions, client_hello, until};
 use rustix::process::Signal;
 
 use super::scripted::{Script, Scripted};
@@ -83,8 +83,7 @@ impl Viewers {
     /// Runs some steps while the clients make handshakes of all kinds.
     fn during(&self, server: &Server, film: &Content, steps: impl FnOnce()) {
         thread::scope(|scope| {
-            // Also when a step panics.
-            let _stop = StopOnDrop(&self.stop);
+            let _end = EndOfLoad(&self.stop);
             for viewer in 0..Self::COUNT {
                 scope.spawn(move || self.connect(server, viewer));
             }
@@ -128,14 +127,6 @@ impl Viewers {
         for least in from + 1..=from + count {
             until("more handshakes", || (self.done() >= least).then_some(()));
         }
-    }
-}
-
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

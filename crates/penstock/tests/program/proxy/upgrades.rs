@@ -403,7 +403,7 @@ fn an_origin_that_takes_nothing_holds_the_client_back_and_loses_nothing() {
     let (mut sent, mut before) = (0, usize::MAX);
     while sent != before {
         before = sent;
-        while let Ok(count) = socket.write(&bytes[sent..]) {
+        while let Ok(count @ 1..) = socket.write(&bytes[sent..]) {
             sent += count;
         }
         thread::sleep(std::time::Duration::from_millis(200));

@@ -9,7 +9,7 @@ import os, select, signal, socket, sys
 
 own = os.path.dirname(os.path.abspath(sys.argv[0]))
 victim, subject, program = open(os.path.join(own, "between")).read().split("\n")[:3]
-old, new = os.getppid(), os.getpid()
+old, new = int(os.environ["PENSTOCK_PREDECESSOR"]), os.getpid()
 to_old = socket.socket(fileno=os.dup(0))
 to_new, of_new = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 if os.fork():
