@@ -40,6 +40,8 @@ pub enum Datagram {
         destination: ConnectionId,
         /// The client's id.
         source: ConnectionId,
+        /// The name of the version.
+        version: &'static str,
     },
     /// Nothing that this server answers.
     Ignored,
@@ -57,6 +59,23 @@ pub struct Initial {
     pub(crate) version: u32,
     /// Whether it is long enough to begin a connection.
     pub can_begin: bool,
+}
+
+impl Initial {
+    /// The name of its version.
+    pub fn version(&self) -> &'static str {
+        version_name(self.version)
+    }
+}
+
+/// The number of a version, if it is that of a standard; `reserved` are those that servers should not know (RFC 9000 §15).
+fn version_name(version: u32) -> &'static str {
+    match version {
+        1 => "1",
+        0x6b33_43cf => "2",
+        _ if version & 0x0f0f_0f0f == 0x0a0a_0a0a => "reserved",
+        _ => "other",
+    }
 }
 
 impl Datagram {
@@ -86,7 +105,8 @@ impl Datagram {
             quiche::Type::VersionNegotiation | quiche::Type::Retry => Self::Ignored,
             _ if !quiche::version_is_supported(header.version) => {
                 // A short datagram would be amplified.
-                if can_begin { Self::OtherVersion { destination, source } } else { Self::Ignored }
+                let version = version_name(header.version);
+                if can_begin { Self::OtherVersion { destination, source, version } } else { Self::Ignored }
             }
             quiche::Type::Initial if header.dcid.len() < CHOSEN_ID_BYTES_MIN => Self::Ignored,
             quiche::Type::Initial => Self::Initial(Initial {

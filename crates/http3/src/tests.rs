@@ -544,7 +544,10 @@ fn datagrams_are_told_apart() {
         Datagram::parse(&mut datagram)
     };
     assert!(matches!(other(1199), Datagram::Ignored), "the answer would be longer than it may");
-    let Datagram::OtherVersion { destination, source } = other(1200) else { panic!("{:?}", other(1200)) };
+    let Datagram::OtherVersion { destination, source, version } = other(1200) else {
+        panic!("{:?}", other(1200))
+    };
+    assert_eq!(version, "reserved");
     let mut out = [0; 64];
     let length = version_negotiation(&destination, &source, &mut out).unwrap();
     assert_eq!(out[1..5], [0; 4], "version 0");

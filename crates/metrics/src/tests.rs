@@ -77,6 +77,7 @@ fn count_all(shard: &Shard, listener: ListenerId, (site, rate): (SiteId, RateId)
     shard.http3_stream_closed();
     shard.http3_stream_reset("client");
     shard.quic_ended("idle");
+    shard.quic_version("1");
     shard.quic_answered("retry");
     shard.quic_dropped("inbox");
     shard.quic_packets(&QuicPackets { received: 1, sent: 2, lost: 3, migrations: 4 });
@@ -227,6 +228,7 @@ fn the_counters_of_all_workers_are_summed() {
         ("penstock_http3_streams", &[], 2.0),
         ("penstock_http3_resets_total", &[("cause", "client")], 2.0),
         ("penstock_quic_connection_ends_total", &[("reason", "idle")], 2.0),
+        ("penstock_quic_versions_total", &[("version", "1")], 2.0),
         ("penstock_quic_answered_datagrams_total", &[("answer", "retry")], 2.0),
         ("penstock_quic_dropped_datagrams_total", &[("reason", "inbox")], 2.0),
         ("penstock_quic_packets_received_total", &[], 2.0),

@@ -236,7 +236,8 @@ impl Endpoint {
             Datagram::Known(_) => self.worker.shard.quic_dropped("other_worker"),
             Datagram::Handshake(_) => self.worker.shard.quic_dropped("unknown_connection"),
             Datagram::Initial(initial) => self.begin(&initial, datagram, path),
-            Datagram::OtherVersion { destination, source } => {
+            Datagram::OtherVersion { destination, source, version } => {
+                self.worker.shard.quic_version(version);
                 let mut out = [0; 64];
                 if let Some(length) = version_negotiation(&destination, &source, &mut out)
                     && self.may_answer()
@@ -310,6 +311,7 @@ impl Endpoint {
         }
         match self.admit(initial, origin, path) {
             Some(admitted) => {
+                self.worker.shard.quic_version(initial.version());
                 // A new inbox has space for one datagram.
                 admitted.inbox.add(datagram, path);
                 penstock_content::spawn((self.serve)(Box::new(admitted)));

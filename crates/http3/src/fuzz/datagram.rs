@@ -42,7 +42,7 @@ pub fn fuzz_quic_datagram(input: &[u8]) {
         check_reset(id, input.len());
     }
     match parsed {
-        Datagram::OtherVersion { destination, source } => {
+        Datagram::OtherVersion { destination, source, .. } => {
             assert!(
                 input.len() >= INITIAL_BYTES_MIN && input[1..5] != quiche::PROTOCOL_VERSION.to_be_bytes()
             );

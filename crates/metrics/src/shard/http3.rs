@@ -9,6 +9,7 @@ pub(crate) struct Http3Counters {
     pub(crate) streams_opened: Counter,
     pub(crate) streams_closed: Counter,
     pub(crate) resets: CounterVec<&'static str>,
+    pub(crate) versions: CounterVec<&'static str>,
     pub(crate) connection_ends: CounterVec<&'static str>,
     pub(crate) answered: CounterVec<&'static str>,
     pub(crate) dropped: CounterVec<&'static str>,
@@ -48,6 +49,12 @@ impl Shard {
     pub fn http3_stream_reset(&self, cause: &'static str) {
         self.expect_own_thread();
         self.http3.resets.add(cause);
+    }
+
+    /// Counts a connection that a client has begun, or wanted to begin with another version, by version.
+    pub fn quic_version(&self, version: &'static str) {
+        self.expect_own_thread();
+        self.http3.versions.add(version);
     }
 
     /// Counts the end of a connection, by reason.

@@ -24,6 +24,13 @@ pub(super) const METRICS: &[Metric] = &[
         read: |from, out| out.reasons(from, |shard| &shard.http3.resets),
     },
     Metric {
+        name: "penstock_quic_versions_total",
+        kind: Kind::Counter,
+        help: "Connections over QUIC that clients began, by version. To those of other versions than `1` the server has told its own.",
+        labels: &[open("version", NAMES)],
+        read: |from, out| out.reasons(from, |shard| &shard.http3.versions),
+    },
+    Metric {
         name: "penstock_quic_connection_ends_total",
         kind: Kind::Counter,
         help: "Connections over QUIC whose handshake was finished, by how they ended.",

@@ -46,11 +46,14 @@ impl Running {
         let admin = self.admin.as_ref().map(AdminListener::socket).transpose()?;
         let successor = Successor::start(program, self.config.limits.successor_start)?;
         tracing::info!("handing over to process {}, {}", successor.id(), program.path.display());
-        self.successor = SuccessorState::Starts(successor.id());
+        let id = successor.id();
         let (sender, outcome) = oneshot::channel();
         let server = Arc::clone(&self.server);
         let thread = thread::Builder::new().name("hand-over".to_owned());
-        thread.spawn(move || drop(sender.send(successor.hand_over(&server, admin))))?;
+        let run = thread.spawn(move || drop(sender.send(successor.hand_over(&server, admin))));
+        // It would begin as if it had no predecessor.
+        run.inspect_err(|_| end_successor(id))?;
+        self.successor = SuccessorState::Starts(id);
         Ok(outcome)
     }
 

@@ -72,6 +72,7 @@ fn first_packets_that_nothing_can_be_read_from_hold_nothing() {
         socket.send_to(&initial(1, number, 1200), server.https()).unwrap();
     }
     server.counted("penstock_handshake_failures_total", &["reason=\"connection_lost\""], 40.0);
+    server.counted("penstock_quic_versions_total", &["version=\"1\""], 40.0);
     server.counted("penstock_connections", &["protocol=\"https\""], 0.0);
 }
 
@@ -91,6 +92,8 @@ fn versions_are_told_to_clients_of_other_ones_and_never_amplified() {
     let versions: Vec<&[u8]> = answer[15..length].chunks(4).collect();
     assert!(versions.contains(&&1_u32.to_be_bytes()[..]), "{versions:?}");
     server.counted("penstock_quic_answered_datagrams_total", &["answer=\"version_negotiation\""], 1.0);
+    server.counted("penstock_quic_versions_total", &["version=\"2\""], 1.0);
+    server.counted("penstock_quic_versions_total", &[], 1.0);
 }
 
 #[test]
