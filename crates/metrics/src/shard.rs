@@ -355,8 +355,11 @@ impl BusyTime {
         if interval == 0 {
             return;
         }
-        let millionths = u128::from(progress) * 1_000_000 / u128::from(interval);
-        self.ratio_millionths.set(u64::try_from(millionths).unwrap_or(u64::MAX).min(1_000_000));
+        // The start of a worker, before the first report, is no load: others would leave a node that has just started alone.
+        if self.reported_nanoseconds.get() > 0 {
+            let millionths = u128::from(progress) * 1_000_000 / u128::from(interval);
+            self.ratio_millionths.set(u64::try_from(millionths).unwrap_or(u64::MAX).min(1_000_000));
+        }
         self.total_nanoseconds.set(self.total_nanoseconds.get() + progress);
         self.reported_nanoseconds.set(lifetime);
     }

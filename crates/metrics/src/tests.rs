@@ -92,7 +92,8 @@ fn count_all(shard: &Shard, listener: ListenerId, (site, rate): (SiteId, RateId)
     shard.egress_ended("no_rekey");
     shard.short_response(ShortReason::TooSlow);
     shard.files(&FileCounts { open: 7, hits: 1, page_cache_misses: 1, ..FileCounts::default() });
-    shard.busy(Duration::from_millis(250), Duration::from_secs(1));
+    shard.busy(Duration::ZERO, Duration::from_secs(1));
+    shard.busy(Duration::from_millis(250), Duration::from_secs(2));
     shard.cpu_modes(Duration::from_millis(200), Duration::from_millis(50));
     shard.panicked();
 }
@@ -452,11 +453,13 @@ fn the_busy_share_is_that_of_the_last_interval() {
     let metrics = Metrics::new(1);
     let shard = metrics.shard(0);
     let ratio = || Scrape::of(&metrics).value("penstock_worker_busy_ratio", &[]);
-    shard.busy(Duration::from_millis(900), Duration::from_secs(1));
+    shard.busy(Duration::from_millis(100), Duration::from_micros(10));
+    assert_eq!(ratio(), 0.0, "the start was not within the first ten microseconds of reports");
+    shard.busy(Duration::from_millis(1000), Duration::from_micros(1_000_010));
     assert_eq!(ratio(), 0.9);
-    shard.busy(Duration::from_millis(1000), Duration::from_secs(2));
+    shard.busy(Duration::from_millis(1100), Duration::from_micros(2_000_010));
     assert_eq!(ratio(), 0.1);
-    shard.busy(Duration::from_millis(1000), Duration::from_secs(2));
+    shard.busy(Duration::from_millis(1100), Duration::from_micros(2_000_010));
     assert_eq!(ratio(), 0.1, "a report at the same moment changes nothing");
     shard.busy(Duration::from_millis(9000), Duration::from_secs(3));
     assert_eq!(ratio(), 1.0, "clocks that disagree cannot make it more than the whole");
