@@ -9,12 +9,13 @@ import ctypes
 import os
 import platform
 import re
+import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
 from threading import Event, Thread
 
-SINGLESTEP, PEEKUSER, DETACH, SEIZE, INTERRUPT = 9, 3, 17, 0x4206, 0x4207
+PEEKUSER, CONT, SINGLESTEP, DETACH, SEIZE, INTERRUPT = 3, 7, 9, 17, 0x4206, 0x4207
 RIP = 16 * 8  # offset in `struct user_regs_struct`
 WALL = 0x40000000
 HASH = re.compile(r"::h[0-9a-f]{16}$")
@@ -151,14 +152,28 @@ def _steps(thread, work, first, end):
     worker.join()
     if found == (0, 0):
         _ptrace(INTERRUPT, thread)
-        os.waitpid(thread, WALL)
-    _ptrace(DETACH, thread)
+        _, status = os.waitpid(thread, WALL)
+    _release(thread, status)
     if failed:
         raise failed[0]
     return offsets, outside
 
 
+def _release(thread, status):
+    """Ends the trace of a stopped thread. The step into a system call that is interrupted leaves a trap, which would end the process."""
+    while _has_trap(thread):
+        _ptrace(CONT, thread, 0, _signal(status))
+        _, status = os.waitpid(thread, WALL)
+    _ptrace(DETACH, thread, 0, _signal(status))
+
+
+def _has_trap(thread):
+    """Whether `SIGTRAP` is pending for a thread."""
+    pending = re.search(r"^SigPnd:\s*([0-9a-f]+)$", Path(f"/proc/{thread}/status").read_text(), re.MULTILINE)[1]
+    return bool(int(pending, 16) >> (signal.SIGTRAP - 1) & 1)
+
+
 def _signal(status):
     """The signal that stopped a thread, if it is not one of the trace's own."""
-    is_traced = not os.WIFSTOPPED(status) or os.WSTOPSIG(status) == 5 or status >> 16
+    is_traced = not os.WIFSTOPPED(status) or os.WSTOPSIG(status) == signal.SIGTRAP or status >> 16
     return 0 if is_traced else os.WSTOPSIG(status)

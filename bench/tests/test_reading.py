@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+import time
 import unittest
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from harness import accounting, steps
 from harness.check import parse_negotiated
@@ -92,23 +95,47 @@ class Parsing(unittest.TestCase):
         self.assertFalse(steps.RULES.match("crates/edge/src/http1.rs"))
 
     def test_the_steps_of_a_process_are_those_of_its_work(self):
-        code = "import sys\nfor line in sys.stdin: print(sum(range(int(line))), flush=True)"
-        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-        def ask(number):
-            child.stdin.write(f"{number}\n")
-            child.stdin.flush()
-            self.assertEqual(int(child.stdout.readline()), sum(range(number)))
-
-        try:
-            ask(1)
-            few, many = (sum(steps.count(child.pid, lambda n=n: ask(n)).values()) for n in (10, 1010))
-        finally:
-            child.stdin.close()
-            child.wait(10)
-            child.stdout.close()
+        with _summing() as child:
+            _ask(child, 1)
+            few, many = (sum(steps.count(child.pid, lambda n=n: _ask(child, n)).values()) for n in (10, 1010))
         self.assertGreater(few, 100)
         self.assertGreater(many - few, 1000)
+
+    def test_a_process_that_waits_in_a_system_call_at_the_end_of_its_work_goes_on(self):
+        def until_it_waits():
+            _ask(child, 10)
+            stat = Path(f"/proc/{child.pid}/stat")
+            for _ in range(6000):
+                if stat.read_text().rpartition(")")[2].split()[0] == "S":
+                    return
+                time.sleep(0.01)
+            raise TimeoutError("the process does not wait for its next line")
+
+        with _summing() as child:
+            self.assertGreater(sum(steps.count(child.pid, until_it_waits).values()), 100)
+            _ask(child, 1)
+        self.assertEqual(child.returncode, 0)
+
+
+@contextmanager
+def _summing():
+    """A process that answers each number with the sum of those below it."""
+    code = "import sys\nfor line in sys.stdin: print(sum(range(int(line))), flush=True)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield child
+    finally:
+        with suppress(BrokenPipeError):
+            child.stdin.close()
+        child.wait(10)
+        child.stdout.close()
+
+
+def _ask(child, number):
+    child.stdin.write(f"{number}\n")
+    child.stdin.flush()
+    if (said := child.stdout.readline()) != f"{sum(range(number))}\n":
+        raise AssertionError(f"the sum below {number} is {said!r}")
 
 
 class Machine(unittest.TestCase):
