@@ -19,20 +19,21 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// known before the start is not measured again.
 pub(super) fn start(collector: Arc<Collector>) {
     let work = move || {
+        let aes_hardware = has_aes_hardware();
         let mut costs = collector.costs();
         if costs.aes_128_gcm.user_space_seal.is_none() {
             costs = measure(measure_limits(false));
         }
         collector.set_costs(costs);
         for _ in 0..AGAIN {
-            if !matches!(cipher_order(&costs, true), CipherOrder::AesSlower { .. }) {
+            if !matches!(cipher_order(&costs, aes_hardware), CipherOrder::AesSlower { .. }) {
                 break;
             }
             thread::sleep(PAUSE);
             costs = costs.best_of(measure(measure_limits(false)));
             collector.set_costs(costs);
         }
-        match assess(&costs, has_aes_hardware()) {
+        match assess(&costs, aes_hardware) {
             Assessment::Fine(line) => tracing::debug!("{line}"),
             Assessment::Wrong(line) => tracing::warn!("{line}"),
         }

@@ -1,6 +1,6 @@
 //! Fills keep step with their readers, and bring a little more than was asked for.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::thread;
 
 use penstock_testkit::origin::{Origin, answer, file, range, write};
@@ -143,12 +143,12 @@ fn readers_of_one_fill_on_all_workers_arrive_together() {
     let body = Content::new(34, length);
     let origin = Origin::without_ranges(&body, "ETag: \"v1\"\r\n");
     let edge = Edge::of(&origin);
-    let together = Arc::new(Barrier::new(40));
+    let clients: Vec<_> = (0..40).map(|_| Client::plain(&edge.server)).collect();
+    let together = Barrier::new(clients.len());
     thread::scope(|scope| {
-        for _ in 0..40 {
-            let (together, edge, body) = (Arc::clone(&together), &edge, &body);
+        for mut client in clients {
+            let (together, body) = (&together, &body);
             scope.spawn(move || {
-                let mut client = Client::plain(&edge.server);
                 together.wait();
                 body.assert_range(0..length, &client.get("/segment.m4s").body);
             });

@@ -1,6 +1,6 @@
 //! Responses equal the origin's bytes, and the origin is asked once.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::thread;
 
 use penstock_testkit::origin::{
@@ -156,18 +156,17 @@ fn a_reader_waits_where_one_slice_has_ended_and_the_next_is_yet_to_come() {
 fn a_crowd_asks_the_origin_once() {
     let body = Content::new(9, SLICE as u64);
     let bytes = body.all();
-    let crowd = 50;
-    let together = Arc::new(Barrier::new(crowd));
     let gate = Gate::closed();
     let held = gate.clone();
     let origin =
         Origin::start(move |head, _, stream| held.pass() && file(head, stream, "ETag: \"v1\"\r\n", &bytes));
     let edge = Edge::of(&origin);
+    let crowd: Vec<_> = (0..50).map(|_| Client::plain(&edge.server)).collect();
+    let together = Barrier::new(crowd.len());
     thread::scope(|scope| {
-        for _ in 0..crowd {
-            let (together, edge, body) = (Arc::clone(&together), &edge, &body);
+        for mut client in crowd {
+            let (together, body) = (&together, &body);
             scope.spawn(move || {
-                let mut client = Client::plain(&edge.server);
                 together.wait();
                 body.assert_range(0..SLICE as u64, &client.get("/segment.m4s").body);
             });
