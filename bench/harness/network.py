@@ -9,6 +9,7 @@ it. So every server, client and configuration is the same as on loopback.
 
 import ctypes
 import os
+import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,8 +94,9 @@ def inability(account, congestion):
         return None
     if os.geteuid() != 0:
         return f"--account {account.name} makes network namespaces, which needs root"
-    if subprocess.run(["sh", "-c", "command -v ip"], stdout=subprocess.DEVNULL).returncode:
-        return f"--account {account.name} needs ip: apt-get install iproute2"
+    for tool, package in (("ip", "iproute2"), ("sysctl", "procps")):
+        if not shutil.which(tool):
+            return f"--account {account.name} needs {tool}: apt-get install {package}"
     available = (IPV4 / "tcp_available_congestion_control").read_text().split()
     if congestion and congestion not in available:
         return f"this kernel has no congestion control {congestion}; it has {', '.join(available)}"

@@ -6,13 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { CHROMIUM, FLAGS } from './browser.js';
+import { FLAGS, LAUNCH, PATIENCE_MS } from './browser.js';
 import { makeCertificate } from './certificate.js';
 import { resolveName } from './names.js';
 import { program, serve } from './server.js';
 
 const HIDDEN = 'hidden.test';
 const PUBLIC = 'public.test';
+// Chromium waits for the HTTPS record at most 50 ms longer than for addresses, and then asks without ECH; with zeros without a limit.
+const WAITS_FOR_RECORD = '--enable-features=UseDnsHttpsSvcb:'
+  + ['TimeMax', 'TimePercent', 'TimeMin'].map((one) => `UseDnsHttpsSvcbSecureExtra${one}/0`).join('/');
 
 function configure(directory) {
   mkdirSync(join(directory, 'www'));
@@ -54,10 +57,11 @@ test('Chromium encrypts its ClientHello to the printed key', async (t) => {
   writeFileSync(join(profile, 'Local State'),
     JSON.stringify({ dns_over_https: { mode: 'secure', templates: resolver.url } }));
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: CHROMIUM, headless: true,
-    args: [...FLAGS, '--no-proxy-server', `--ignore-certificate-errors-spki-list=${certificate.hash}`],
+    ...LAUNCH,
+    args: [...FLAGS, WAITS_FOR_RECORD, '--no-proxy-server', `--ignore-certificate-errors-spki-list=${certificate.hash}`],
   });
   t.after(() => context.close());
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   const response = await page.goto(`https://${HIDDEN}:${port}/`);
 

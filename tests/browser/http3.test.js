@@ -6,11 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { CHROMIUM, FLAGS } from './browser.js';
+import { FLAGS, LAUNCH, PATIENCE_MS } from './browser.js';
 import { makeCertificate } from './certificate.js';
 import { serve } from './server.js';
 
-const PATIENCE_MS = 60_000; // how long a loaded machine may take for any step
 const film = randomBytes(3_000_000);
 
 /** A server with a page and a film, and a browser that uses QUIC for it and nothing else. */
@@ -31,7 +30,7 @@ sites: [{hosts: ["*"], origin: {directory: www}}]
   t.after(server.stop);
   const port = Number(server.https.split(':').at(-1));
   const browser = await chromium.launch({
-    executablePath: CHROMIUM, headless: true,
+    ...LAUNCH,
     args: [...FLAGS.filter((flag) => flag !== '--disable-quic'), '--enable-quic', '--no-proxy-server',
       '--host-resolver-rules=MAP localhost 127.0.0.1', `--ignore-certificate-errors-spki-list=${hash}`,
       `--origin-to-force-quic-on=localhost:${port}`],

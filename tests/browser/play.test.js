@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { CHROMIUM, FLAGS } from './browser.js';
+import { LAUNCH, PATIENCE_MS } from './browser.js';
 import { serveDemo } from './server.js';
 
-const PATIENCE_MS = 60_000; // how long a loaded machine may take for any step
 
 let server, browser, context, page;
 let faults; // what the browser complained of
@@ -13,7 +12,7 @@ let answers; // every response of the server
 
 before(async () => {
   server = await serveDemo();
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS, headless: true });
+  browser = await chromium.launch(LAUNCH);
 });
 
 after(async () => {
@@ -52,8 +51,8 @@ const playedTo = (seconds) => page.waitForFunction((s) => window.__penstock.curr
 
 test('the page plays ten seconds of HLS', async () => {
   await playedTo(10);
-  const { state, segments } = await page.evaluate(() => window.__penstock);
-  assert.equal(state, 'playing');
+  await page.waitForFunction(() => window.__penstock.state === 'playing');
+  const { segments } = await page.evaluate(() => window.__penstock);
   assert.ok(segments.length >= 3, `ten seconds are at least three segments, got ${segments.length}`);
 });
 

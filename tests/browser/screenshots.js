@@ -8,7 +8,7 @@ import https from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import { CHROMIUM, FLAGS } from './browser.js';
+import { LAUNCH } from './browser.js';
 import { serve } from './server.js';
 
 const SHOTS = [['page-light.png', 1440, 900, 'light'], ['page-dark.png', 1440, 900, 'dark'], ['page-phone.png', 400, 860, 'dark']];
@@ -89,7 +89,7 @@ async function viewer(place) {
 
 const viewers = Promise.all(DEVICES.map((_, place) => viewer(place)));
 await sleep(1000 * Number(seconds));
-const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS, headless: true });
+const browser = await chromium.launch(LAUNCH);
 /** Opens the page, and waits until it has numbers. */
 async function open(width, height, colorScheme) {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme });
