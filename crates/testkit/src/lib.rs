@@ -59,7 +59,7 @@ pub use self::{
     lying_store::{Lie, LyingStore},
     metrics::Metrics,
     network::Networks,
-    not_tested::not_tested,
+    not_tested::{has_congestion_control, not_tested},
     ports::{ReservedAddress, unused_address},
     process::Process,
     program::{disk_directory, memory_directory, program},

@@ -147,7 +147,9 @@ fn a_full_server_takes_the_place_of_an_idle_connection_whichever_worker_has_it()
         let open = server.metrics().sum("penstock_connections", &[]);
         assert!(open <= 2.0, "{open} connections");
     }
-    server.counted(REFUSED, &["reason=\"evicted\""], 38.0);
+    // More, if a worker was late, so that two were asked for a place.
+    let evicted = || server.metrics().sum(REFUSED, &["reason=\"evicted\""]);
+    until("the evictions", || (evicted() >= 38.0).then_some(()));
     server.counted(REFUSED, &["reason=\"limit\""], 0.0);
     drop(held);
     no_connections(&server);

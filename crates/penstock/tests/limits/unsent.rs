@@ -1,9 +1,8 @@
 //! What a client that stops reading leaves in the socket buffer.
 
-use std::fs;
 use std::io::Read;
 
-use penstock_testkit::{Client, Server, Setup, Sockets, until};
+use penstock_testkit::{Client, Server, Setup, Sockets, has_congestion_control, until};
 use socket2::{Domain, Socket, Type};
 
 const LEN: u64 = 256 << 20;
@@ -40,8 +39,7 @@ fn unsent(server: &Server) -> u64 {
 fn a_fast_connection_has_little_unsent_where_bbr_paces_it_and_more_elsewhere() {
     let most = unsent(&server("reno"));
     assert!(most > LITTLE, "{most} bytes");
-    if !fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap().contains("bbr") {
-        println!("SKIPPED: this kernel has no bbr: modprobe tcp_bbr");
+    if !has_congestion_control("bbr") {
         return;
     }
     // On a busy machine the client may be a slow one for a while.

@@ -132,7 +132,7 @@ fn a_viewer_fetches_everything_over_one_connection() {
 
 #[test]
 fn a_server_without_quic_and_an_authority_that_is_not_trusted_are_told_apart() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = penstock_testkit::unused_address();
     let url = format!("https://{closed}/");
     let refused = report(&["requests", "--protocol", "h3", "--requests", "1", &url]);
     assert_eq!(count(&refused, "errors.connect_refused"), 1, "{refused:#}");

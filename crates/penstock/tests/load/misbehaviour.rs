@@ -1,7 +1,7 @@
 //! Every failure is counted by its kind.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ fn assert_all_failed(report: &serde_json::Value, kind: &str) {
 
 #[test]
 fn a_server_that_is_not_there_refuses() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = penstock_testkit::unused_address();
     let url = format!("https://{address}/");
     let report = report(&["handshakes", "--insecure", "--requests", "4", &url]);
     assert_all_failed(&report, "connect_refused");

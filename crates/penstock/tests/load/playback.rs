@@ -160,7 +160,7 @@ fn a_segment_that_comes_too_late_is_one_stall_for_each_viewer() {
         }
     });
     let url = format!("http://{}/index.m3u8", server.address);
-    let report = report(&["playback", "--viewers", "2", "--requests", "2", "--start", "200ms", &url]);
+    let report = report(&["playback", "--viewers", "2", "--requests", "2", "--start", "600ms", &url]);
     assert_eq!(count(&report, "errors_total"), 0, "{report:#}");
     assert_eq!(count(&report, "playback.stalls"), 2, "{report:#}");
     assert_eq!(count(&report, "playback.players_stalled"), 2, "{report:#}");

@@ -58,12 +58,12 @@ fn streams_without_a_window_are_reset_and_what_they_held_is_free() {
         let reset = peer.expect(RST_STREAM);
         assert_eq!(reset.code(), CANCEL, "{reset:?}");
     }
-    server.counted("penstock_http2_resets_total", &["cause=\"too_slow\""], 4.0);
-    server.counted("penstock_short_responses_total", &["reason=\"too_slow\""], 4.0);
-    server.counted("penstock_http2_streams", &[], 0.0);
     // The connection is in order.
     peer.send(&[get(9, "/1m.bin"), window(9, 2 << 20), window(0, 2 << 20)].concat());
     assert_eq!(peer.body(9), file.all());
+    server.counted("penstock_http2_resets_total", &["cause=\"too_slow\""], 4.0);
+    server.counted("penstock_short_responses_total", &["reason=\"too_slow\""], 4.0);
+    server.counted("penstock_http2_streams", &[], 0.0);
 }
 
 /// A small cached object is sent from a copy in the memory of the process, which a stream must not hold for ever.

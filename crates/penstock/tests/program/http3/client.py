@@ -15,6 +15,7 @@ Environment: OPTIONS, a list divided by spaces:
   length=N         Content-Length of each request, whatever its body has
   priority=N:VALUE the Priority field of request N
   wait=FILE        no request before this file is there
+  begin=FILE       no connection before this file is there; makes FILE.ready when it waits for it
   vanish           ends at once when the first request is sent, and closes nothing
 Prints for each request a line `STATUS FIELDS-AS-JSON`, and writes the content to the file OUT.N, if OUT is set.
 """
@@ -155,6 +156,10 @@ async def main():
         if session:
             pickle.dump(ticket, open(session, "wb"))
 
+    if "begin" in options:
+        open(options["begin"] + ".ready", "w").close()
+    while "begin" in options and not os.path.exists(options["begin"]):
+        await asyncio.sleep(0.01)
     async with connect(address, int(port), configuration=configuration, create_protocol=Client,
                        session_ticket_handler=keep, wait_connected="early" not in options) as client:
         while "wait" in options and not os.path.exists(options["wait"]):

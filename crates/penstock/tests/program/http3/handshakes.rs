@@ -1,11 +1,13 @@
 //! Certificates, tickets, Retry, reload and drain.
 
+use std::fs;
+use std::path::Path;
 use std::thread;
 
-use penstock_testkit::{Keyserver, Tool};
+use penstock_testkit::{Keyserver, Tool, until};
 use rustix::process::Signal;
 
-use super::{content, fetch, has_client, setup};
+use super::{content_with, fetch, has_client, setup};
 use crate::private_keys::{certificates, plain, use_keyservers};
 
 #[test]
@@ -36,12 +38,21 @@ fn a_keyserver_that_is_stopped_in_a_handshake_holds_up_that_handshake_alone() {
     assert!(!fetch(&server, &options, &["GET /clip.mp4"]).resumed);
     let open = |count| server.counted("penstock_connections", &["protocol=\"https\""], count);
     open(0.0);
-    keyserver.signal(Signal::STOP);
+    let [first, second] = ["first", "second"].map(|name| server.directory().join(name));
+    let beginning = |begin: &Path| format!("begin={}", begin.display());
+    // The start of a client takes long, compared to the time for which a keyserver may be silent.
+    let is_ready = |begin: &Path| begin.with_extension("ready").exists().then_some(());
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| content(&server, "/clip.mp4"));
+        let waiting = scope.spawn(|| content_with(&server, &beginning(&first), "/clip.mp4"));
+        let resuming =
+            scope.spawn(|| fetch(&server, &format!("{options} {}", beginning(&second)), &["GET /clip.mp4"]));
+        until("both clients", || is_ready(&first).and_then(|()| is_ready(&second)));
+        keyserver.signal(Signal::STOP);
+        fs::write(&first, "").unwrap();
         open(1.0);
         // Of the same worker, and without a signature.
-        let exchange = fetch(&server, &options, &["GET /clip.mp4"]);
+        fs::write(&second, "").unwrap();
+        let exchange = resuming.join().unwrap();
         assert!(exchange.resumed && !waiting.is_finished());
         file.assert_range(0..file.len, &exchange.responses[0].content);
         keyserver.signal(Signal::CONT);

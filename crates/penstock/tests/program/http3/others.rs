@@ -59,10 +59,8 @@ fn a_client_of_quic_go_goes_to_another_port_in_the_middle_of_a_response_and_gets
 fn bodies_are_whole_with_each_congestion_control() {
     for control in ["cubic", "reno", "bbr"] {
         let listener = format!("tls: true, protocols: [h1, h2, h3], congestion_control: {control}");
-        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
-        if !known.split_whitespace().any(|known| known == control) {
-            penstock_testkit::not_tested(&format!("this kernel has no {control} for the TCP socket beside"));
-            continue;
+        if !penstock_testkit::has_congestion_control(control) {
+            continue; // The TCP socket beside needs it.
         }
         let server = Setup::new().listeners(&[&listener, ""]).start();
         let file = server.file("clip.mp4", 20_000_000);

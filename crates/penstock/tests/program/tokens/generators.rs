@@ -20,7 +20,7 @@ impl Nginx {
         let root = directory.path().display();
         std::fs::create_dir_all(directory.path().join("s")).unwrap();
         std::fs::write(directory.path().join("s/a b.ts"), "nginx").unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = penstock_testkit::unused_address().port();
         let config = format!(
             "daemon off; master_process off; user root; pid {root}/pid; error_log {root}/error;
              events {{}}
