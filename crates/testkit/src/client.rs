@@ -198,9 +198,10 @@ impl<S: Read + Write> Client<S> {
     /// GET that may end early.
     ///
     /// # Errors
-    /// As [`Self::response`].
+    /// As [`Self::response`], or what the system said of the request.
     pub fn try_get(&mut self, path: &str) -> io::Result<Response> {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        self.stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
+        self.stream.flush()?;
         self.response()
     }
 

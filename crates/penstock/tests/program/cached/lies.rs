@@ -131,7 +131,7 @@ fn silence_before_the_head_is_504() {
     let (edge, origin, response) =
         get("/a.mp4", "timeouts: {first_byte: 200ms}, retries: 0", move |_, _, _| held.pass());
     is_refused("silence", &edge, &response, 504, "timeout");
-    assert_eq!(origin.asked().len(), 1);
+    until("the origin to have read the request", || (origin.asked().len() == 1).then_some(()));
 }
 
 #[test]
@@ -152,7 +152,8 @@ fn silence_within_a_body_ends_the_response_and_the_next_request_mends_it() {
     });
     let edge = Edge::before(&origin.sites_with("timeouts: {between_bytes: 200ms}"));
     body.assert_range(0..2 * SLICE as u64, &Client::plain(&edge.server).get("/a.mp4").body);
-    assert_eq!(edge.fetched("timeout"), 1.0);
+    // More, if the origin was late by itself.
+    assert!(edge.fetched("timeout") >= 1.0);
 }
 
 #[test]

@@ -157,6 +157,13 @@ impl Cluster {
         cluster
     }
 
+    /// Checks that each object was fetched once, as [`assert_fetched_once`] does.
+    #[track_caller]
+    fn fetched_once(&self, asked: &BTreeMap<String, usize>) {
+        let late = self.servers.iter().map(late_answers).sum();
+        assert_fetched_once(late, &asked.values().copied().map(Some).collect::<Vec<_>>());
+    }
+
     /// Starts one more node of the plan, and waits until all take each other to be in.
     fn join(&mut self, sites: &str) {
         let server = self.plan.setup(self.servers.len(), sites).start();

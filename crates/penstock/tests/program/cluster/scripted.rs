@@ -196,7 +196,7 @@ fn a_node_that_is_alive_and_never_gives_an_object_costs_one_wait() {
     });
     let origin = Origin::answering("200 OK", "ETag: \"o\"\r\nCache-Control: max-age=60\r\n", "origin");
     let (address, memory) = (ReservedAddress::reserve(), memory_directory());
-    let settings = "peers: true, retries: 0, timeouts: {connect: 20ms, first_byte: 100ms}";
+    let settings = "peers: true, retries: 0, timeouts: {connect: 1s, first_byte: 3s}";
     let server = server_with(settings, &node, &origin, &address, &memory.path().display().to_string());
     for number in 0..10 {
         let response = Client::plain(&server).get(&format!("/film/{number}"));

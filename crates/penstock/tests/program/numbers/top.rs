@@ -87,9 +87,13 @@ fn networks_and_user_agents_are_counted_and_what_clients_say_is_bounded_and_esca
         (network["requests"] == 2).then_some(network)
     });
     assert_eq!(network["bytes"], 2_000);
-    assert_eq!(top_entry(&server, "networks", "192.0.2.0/24")["requests"], 2);
-    assert_eq!(top_entry(&server, "user_agents", "player/1.0")["requests"], 2);
-    assert_eq!(top_entry(&server, "user_agents", "a \"quoted\\\" agent<script>")["requests"], 1);
+    for (table, key, requests) in [
+        ("networks", "192.0.2.0/24", 2),
+        ("user_agents", "player/1.0", 2),
+        ("user_agents", "a \"quoted\\\" agent<script>", 1),
+    ] {
+        until(key, || (top_entry(&server, table, key)["requests"] == requests).then_some(()));
+    }
     let status = status(&server);
     let lengths = status["top"]["user_agents"].as_array().unwrap().iter();
     assert_eq!(lengths.map(|entry| entry["key"].as_str().unwrap().len()).max(), Some(256));

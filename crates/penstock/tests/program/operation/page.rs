@@ -118,11 +118,11 @@ fn the_history_counts_the_requests_that_metrics_count() {
         (history()["series"]["requests_per_second"].as_array().unwrap().len() >= 2).then_some(())
     });
     let mut client = Client::plain(&server);
-    for _ in 0..30 {
-        client.get("/a.mp4");
-    }
     // Rates of seconds that last a little longer or shorter add up to about the number of requests.
     until("the requests", || {
+        for _ in 0..30 {
+            client.get("/a.mp4");
+        }
         let history = history();
         let points = history["series"]["requests_per_second"].as_array().unwrap().clone();
         let sum: f64 = points.iter().filter_map(Value::as_f64).sum();

@@ -270,7 +270,7 @@ fn an_origin_that_stalls_ends_its_response_and_gives_its_place_to_the_next_reque
         false
     });
     // Long enough for the answers that come, on a loaded machine too.
-    let timeouts = "timeouts: {first_byte: 2s, between_bytes: 500ms}";
+    let timeouts = "timeouts: {first_byte: 2s, between_bytes: 2s}";
     let server = proxy(&[&origin], &format!(", retries: 0, connections: 1, {timeouts}"));
     for is_secure in [false, true] {
         let connect = || match is_secure {

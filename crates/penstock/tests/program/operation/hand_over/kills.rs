@@ -18,8 +18,11 @@ fn a_successor_that_is_killed_while_it_starts_changes_nothing() {
     let id = cached.server.pid();
     cached.server.expect_warning("not handed over");
     for round in 1..=5 {
+        let (path, text) = make_pipe_of_configuration(&cached);
         kill_process(cached.begin(round), Signal::KILL).unwrap();
         cached.server.logs("this process goes on", round);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, text).unwrap();
         assert!(cached.status("/one.mp4").starts_with("penstock; hit"));
         assert!(cached.status(&format!("/new{round}.mp4")).contains("stored"), "it fills again");
     }
