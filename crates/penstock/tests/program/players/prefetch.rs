@@ -91,8 +91,7 @@ fn waited(keys: &str) -> usize {
 }
 
 #[test]
-fn players_of_the_load_generator_wait_for_the_origin_with_fewer_than_a_tenth_of_their_requests_instead_of_all()
- {
+fn players_of_the_load_generator_wait_for_the_origin_with_few_of_their_requests_instead_of_all() {
     let (without, with) = std::thread::scope(|scope| {
         let without = scope.spawn(|| waited(""));
         let with = waited(PREFETCH);
