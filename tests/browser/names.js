@@ -76,11 +76,12 @@ export async function resolveName({ host, port, text, certificate }) {
     const pieces = [];
     for await (const piece of request) pieces.push(piece);
     const query = Buffer.concat(pieces);
-    asked.add(question(query).name);
+    const { name, type } = question(query);
+    asked.add(name);
     // Later than the addresses, as on a busy machine.
-    if (question(query).type === TYPES.HTTPS) await setTimeout(RECORD_DELAY_MS);
+    if (type === TYPES.HTTPS) await setTimeout(RECORD_DELAY_MS);
     response.writeHead(200, { 'Content-Type': 'application/dns-message' });
-    response.end(answer(query, (name) => names.get(name)));
+    response.end(answer(query, (one) => names.get(one)));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { LAUNCH, PATIENCE_MS } from './browser.js';
+import { LAUNCH, PATIENCE_MS, until } from './browser.js';
 import { serve } from './server.js';
 
 const TOKEN = '0123456789abcdef';
@@ -112,11 +112,7 @@ test('the numbers move, and are those of /metrics', async () => {
   load = false;
   await working;
   // A response is counted after its last byte was sent.
-  const end = Date.now() + PATIENCE_MS;
-  while (await total('requests') !== await metric('penstock_requests_total')) {
-    assert.ok(Date.now() < end, 'the page has the number of /metrics');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await until('the page to have the number of /metrics', async () => await total('requests') === await metric('penstock_requests_total'));
 });
 
 test('a page opened later has the past', async () => {

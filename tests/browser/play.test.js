@@ -5,7 +5,6 @@ import { chromium } from 'playwright-core';
 import { LAUNCH, PATIENCE_MS } from './browser.js';
 import { serveDemo } from './server.js';
 
-
 let server, browser, context, page;
 let faults; // what the browser complained of
 let answers; // every response of the server
