@@ -163,8 +163,12 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends these bytes as they are.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).unwrap();
-        self.stream.flush().unwrap();
+        self.try_send(bytes).unwrap();
+    }
+
+    fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())?;
+        self.stream.flush()
     }
 
     /// Sends a GET of a path on `localhost` and does not read its response.
@@ -200,8 +204,7 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// As [`Self::response`], or what the system said of the request.
     pub fn try_get(&mut self, path: &str) -> io::Result<Response> {
-        self.stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
-        self.stream.flush()?;
+        self.try_send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))?;
         self.response()
     }
 

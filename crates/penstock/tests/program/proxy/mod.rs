@@ -196,13 +196,14 @@ fn the_same_requests_go_to_the_same_server_and_only_those_of_one_that_is_gone_mo
     let server = proxy(&[&one, &two, &three], ", spread: {by: path}, retries: 3");
     let mut client = Client::plain(&server);
     let mut ask = || -> Vec<String> {
-        (0..60).map(|number| client.get(&format!("/{number}?{number}")).text().to_owned()).collect()
+        (0..300).map(|number| client.get(&format!("/{number}?{number}")).text().to_owned()).collect()
     };
     let first = ask();
     assert_eq!(ask(), first);
     for name in ["one", "two", "three"] {
         let share = first.iter().filter(|found| *found == name).count();
-        assert!((1..60).contains(&share), "{name} has {share} of 60");
+        // Their addresses, which are others in each run, decide it.
+        assert!((50..150).contains(&share), "{name} has {share} of 300");
     }
     dead.store(true, Ordering::Relaxed);
     for (before, after) in first.iter().zip(ask()) {
